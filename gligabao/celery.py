@@ -1,0 +1,17 @@
+"""The Celery app. Without Redis its broker is a folder under DATA_DIR.
+
+No task's loss matters: whatever has to happen is a row with a state and a lease, and the
+sweep of `training.tasks` sends what is due again. That is why a broker made of files is enough.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gligabao.settings")
+
+app = Celery("gligabao")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["training", "datasets"])
