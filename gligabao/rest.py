@@ -15,7 +15,6 @@ from knox.auth import TokenAuthentication
 from rest_framework import authentication, exceptions, parsers, renderers, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import set_rollback
 
 from gligabao.errors import GligabaoError, InvalidRequest
 
@@ -258,6 +257,9 @@ def page_of(queryset: QuerySet, request: Request, *, default_limit: int) -> list
 
 def exception_handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """Every refusal as `{"error", "code", "errors"?}`; the rest is a 500 that Django logs."""
+    # Here, because that module reads the settings that name our classes while it is loaded.
+    from rest_framework.views import set_rollback
+
     set_rollback()
     if isinstance(error, GligabaoError):
         if error.http_status >= 500:
@@ -306,5 +308,3 @@ def _places(detail: Any, path: str) -> Iterator[dict[str, str]]:
             yield from _places(inner, path)
     else:
         yield {"path": path, "code": getattr(detail, "code", "invalid"), "message": str(detail)}
-
-

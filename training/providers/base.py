@@ -113,6 +113,14 @@ class Provider(Protocol):
         """The id of the run that holds this job's nonce, None if there is none."""
         ...
 
+    def live_runs(self) -> Sequence[tuple[str, str]]:
+        """Job id and run id of every run of this installation that lives."""
+        ...
+
+    def delete_run(self, job_id: str) -> None:
+        """Remove what an ended job left behind here; nothing to remove is no error."""
+        ...
+
     def poll(self, provider_job_id: str) -> RunStatus: ...
 
     def read_events(self, provider_job_id: str, cursor: str) -> EventPage:
