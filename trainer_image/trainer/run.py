@@ -132,7 +132,7 @@ def _work(
         model=result.model,
         tokenizer=tokenizer,
         training={
-            "spec": spec.without_secrets(),
+            "spec": spec.public_fields(),
             "versions": _versions(),
             "device": device.name,
             "dtype": device.dtype_name,

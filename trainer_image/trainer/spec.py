@@ -15,7 +15,11 @@ from typing import Any
 from . import CONTRACT_VERSION
 from .errors import SpecRefused
 
-SECRET_FIELDS = frozenset({"job_token", "callback_url", "uploads", "nonce"})
+# Secrets, addresses, and folders of one machine: nothing that a published file should name.
+PRIVATE_FIELDS = frozenset(
+    {"job_token", "nonce", "callback_url", "uploads", "expires_at"}
+    | {"dataset_path", "checkpoint_dir", "resume_from"}
+)
 METHODS = ("lora",)
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -60,9 +64,9 @@ class JobSpec:
     callback_url: str | None = None
     uploads: str | None = None
 
-    def without_secrets(self) -> dict[str, Any]:
+    def public_fields(self) -> dict[str, Any]:
         """The fields that may be written into `training.json`."""
-        return {name: value for name, value in asdict(self).items() if name not in SECRET_FIELDS}
+        return {name: value for name, value in asdict(self).items() if name not in PRIVATE_FIELDS}
 
 
 def read_spec(path: Path, key: str | None, *, unsigned: bool = False) -> JobSpec:
