@@ -84,13 +84,17 @@ class Router:
     """Sends the rows of our apps to the database of the request."""
 
     def db_for_read(self, model: type, **hints: Any) -> str | None:
-        return self._database_of(model)
+        return self._database_of(model, hints)
 
     def db_for_write(self, model: type, **hints: Any) -> str | None:
-        return self._database_of(model)
+        return self._database_of(model, hints)
 
-    def _database_of(self, model: Any) -> str:
-        return current_database() if model._meta.app_label in ROUTED_APPS else "default"
+    def _database_of(self, model: Any, hints: dict[str, Any]) -> str:
+        if model._meta.app_label not in ROUTED_APPS:
+            return "default"
+        # What belongs to a row stays in that row's database.
+        instance = hints.get("instance")
+        return (instance and instance._state.db) or current_database()
 
     def allow_relation(self, first: Any, second: Any, **hints: Any) -> bool | None:
         return None

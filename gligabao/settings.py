@@ -253,6 +253,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "gligabao.rest.exception_handler",
     "UNAUTHENTICATED_USER": None,
+    "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%SZ",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "gligabao",

@@ -23,6 +23,7 @@ MAX_BATCH = 500  # reports in one POST
 MAX_REPORT_BYTES = 256 * 1024
 MAX_SOURCE_SEQ = 2**53  # what every JSON reader counts exactly
 MAX_STEP = 2**53
+MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def parse_report(raw: Any) -> Report:
         raise InvalidRequest("boot must be a text of at most 64 characters.", code="bad_boot")
     source_seq = _count(raw, "seq", MAX_SOURCE_SEQ)
     digest = "" if source_seq is not None else _digest(raw)
-    data = _finite({key: value for key, value in raw.items() if key not in ("boot", "seq")})
+    # `reported` is the server's word for what a trainer said; see training.events.
+    data = _storable({key: raw[key] for key in raw if key not in ("boot", "seq", "reported")})
     _check_numbers(data)
     if type_ == "status":
         _check_status(data)
@@ -150,28 +152,43 @@ def _count(data: Mapping[str, Any], name: str, maximum: int) -> int | None:
     return value
 
 
-def _finite(data: dict[str, Any]) -> dict[str, Any]:
-    """Replace NaN and Infinity by null, and say which it was in `nonfinite`."""
-    found: list[str] = []
+def _storable(data: dict[str, Any]) -> dict[str, Any]:
+    """The report as every database can hold it.
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            found.append("nan" if math.isnan(value) else "inf")
-            return None
-        if isinstance(value, dict):
-            return {key: clean(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [clean(inner) for inner in value]
-        if isinstance(value, int) and abs(value) > 2**63:
-            return float(value) if abs(value) < 10**300 else None
-        return value
+    NaN and Infinity become null, and `nonfinite` says which it was, of `loss` if that was one.
+    NUL and halves of surrogate pairs, which PostgreSQL refuses, become U+FFFD.
+    """
+    found = {name: word for name in data if (word := _nonfinite_word(data[name]))}
+    cleaned = {_clean_text(key): _clean(value) for key, value in data.items()}
+    if found and "nonfinite" not in cleaned:
+        cleaned["nonfinite"] = found.get("loss") or next(iter(found.values()))
+    return cleaned
 
-    loss_first = {"loss": clean(data["loss"])} if "loss" in data else {}
-    cleaned = {key: clean(value) for key, value in data.items() if key != "loss"}
-    result = {key: loss_first.get(key, cleaned.get(key)) for key in data}
-    if found and "nonfinite" not in result:
-        result["nonfinite"] = found[0]
-    return result
+
+def _nonfinite_word(value: Any) -> str:
+    if not isinstance(value, float) or math.isfinite(value):
+        return ""
+    return "nan" if math.isnan(value) else "inf"
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return _clean_text(value)
+    if isinstance(value, dict):
+        return {_clean_text(key): _clean(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
+        return str(value)
+    return value
+
+
+def _clean_text(text: str) -> str:
+    return (
+        text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 def _digest(raw: dict[str, Any]) -> str:

@@ -26,11 +26,11 @@ class TrainingJobQuerySet(models.QuerySet):
         return self.filter(status__in=UNFINISHED)
 
     def to_submit(self, now: datetime) -> Self:
-        """Queued jobs that nobody is submitting, oldest first."""
+        """Jobs without a provider run that nobody is submitting, oldest first."""
         free = Q(claimed_at=None) | Q(claimed_at__lt=now - CLAIM_LIFETIME)
-        return self.filter(
-            free, status=JobStatus.QUEUED, provider_job_id="", outcome="", next_poll_at__lte=now
-        ).order_by("pk")
+        return (
+            self.unfinished().filter(free, provider_job_id="", next_poll_at__lte=now).order_by("pk")
+        )
 
     def to_follow(self, now: datetime) -> Self:
         """Jobs that the provider has, due for a look and not under another's lease."""

@@ -1,0 +1,63 @@
+"""Celery tasks: one runner call each. Every task can run twice, late, or not at all.
+
+The sweep, once a second, finds in the rows whatever is due. The tasks that services send only
+make it sooner.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+from celery import Task, shared_task
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from gligabao.databases import database_aliases
+from training.runner import follow, reconcile, submit
+
+logger = logging.getLogger(__name__)
+
+
+def send_on_commit(task: Task, *, db: str) -> None:
+    """Send a task for this database once the open transaction is committed."""
+    transaction.on_commit(partial(_send, task, db), using=db)
+
+
+def _send(task: Task, *args: Any) -> None:
+    """Send at once, without retries: a broker that is down is made up for by the sweep."""
+    try:
+        task.apply_async(args=args, retry=False, expires=60)
+    except (OperationalError, OSError) as error:
+        logger.warning("%s was not sent (%s); the sweep will do it.", task.name, error)
+
+
+@shared_task(name="training.sweep", ignore_result=True)
+def sweep() -> None:
+    """Submit and follow whatever is due, in every database."""
+    for db in database_aliases():
+        submit.submit_due(db)
+        _follow_due(db)
+    reconcile.reconcile_if_due()
+
+
+@shared_task(name="training.submit_due")
+def submit_due(db: str) -> None:
+    submit.submit_due(db)
+
+
+@shared_task(name="training.follow_due")
+def follow_due(db: str) -> None:
+    _follow_due(db)
+
+
+@shared_task(name="training.follow_run")
+def follow_run(db: str, run_id: int, lease: str) -> None:
+    follow.follow_run(db, run_id, lease)
+
+
+def _follow_due(db: str) -> None:
+    for run_id, lease in follow.claim_due(db):
+        # Later than the lease lasts, another worker has the job.
+        follow_run.apply_async(args=(db, run_id, lease), expires=8, retry=False)
