@@ -40,7 +40,10 @@ def main() -> int:
 
     report("status", status="running")
     step = 0
+    give_up_at = time.monotonic() + 120  # a test that broke off leaves nothing behind for long
     while options.until_stopped or step < options.steps:
+        if time.monotonic() > give_up_at:
+            return 9
         if (folder / "stop").exists() and not options.ignore_stop:
             report("status", status="cancelled", error="stopped")
             return 0
