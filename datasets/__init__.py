@@ -1,0 +1,1 @@
+"""Training data: upload, validate, keep by digest. Knows nothing of jobs."""
