@@ -219,6 +219,19 @@ class LocalProvider:
             was_out_of_memory=end.get("was_out_of_memory", False),
         )
 
+    def live_runs(self) -> list[tuple[str, str]]:
+        if not self.jobs_dir.is_dir():
+            return []
+        found = []
+        for folder in self.jobs_dir.iterdir():
+            # Most runs have kept their exit: no look at their processes is needed.
+            if not JOB_ID.fullmatch(folder.name) or (folder / EXIT_FILE).exists():
+                continue
+            claim = _read_json(folder / CLAIM_FILE)
+            if claim and self.poll(claim["run_id"]).phase is Phase.RUNNING:
+                found.append((folder.name, claim["run_id"]))
+        return found
+
     def read_events(self, provider_job_id: str, cursor: str) -> EventPage:
         folder = self._folder_of(provider_job_id)
         return local_folder.read_events(folder / local_folder.EVENTS_FILE, cursor)

@@ -111,8 +111,11 @@ class LocalInference:
         """A connection to the living server, or to the one that we start."""
         server: subprocess.Popen | None = None
         while time.monotonic() < deadline:
-            if server is not None and server.poll() is not None:
+            exit_code = server.poll() if server is not None else None
+            if exit_code:
                 raise self._died()
+            if exit_code == 0:
+                server = None  # it went idle before we came
             # Before the connection: only a living server's state file can be trusted, the port
             # of a dead one may be a stranger's by now.
             server = server or await asyncio.to_thread(self._start_if_none_lives)

@@ -163,6 +163,17 @@ def test_as_many_runs_as_slots_live_at_once(start):
         provider.submit(make_spec("job3"))
 
 
+def test_live_runs_are_found_without_being_asked_for_by_name(start):
+    provider, first = start("--steps", "1", num_slots=2)
+    ended(provider, first)
+    _, second = start("--until-stopped", num_slots=2, spec=make_spec("job2"))
+
+    assert provider.live_runs() == [("job2", second)]
+
+    provider.stop(second, force=True)
+    assert provider.live_runs() == []
+
+
 # --- Sudden ends -----------------------------------------------------------------------------
 
 
