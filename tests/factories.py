@@ -1,10 +1,12 @@
 """Rows that are valid by default; a test names only what matters to it."""
 
 import hashlib
+import io
 
 from django.conf import settings
 from django.utils import timezone
 
+from datasets.services import save_upload
 from training.contract import server_event
 from training.events import append_events
 from training.models import TrainedModel, TrainingJob
@@ -40,6 +42,17 @@ def make_job(db="default", events=True, **fields):
         append_events(job.pk, [server_event("status", status="queued")], db=db)
         job.refresh_from_db(using=db)
     return job
+
+
+def make_dataset(filename="mine.jsonl", db="default", num_rows=3):
+    """A dataset as an upload stores it."""
+    rows = b"".join(
+        b'{"messages": [{"role": "user", "content": "Shelf %d?"}, '
+        b'{"role": "assistant", "content": "Bolts %d."}]}\n' % (number, number)
+        for number in range(num_rows)
+    )
+    dataset, _ = save_upload(io.BytesIO(rows), filename=filename, db=db)
+    return dataset
 
 
 def token_of(job):
