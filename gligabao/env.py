@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -12,7 +14,32 @@ FALSE = frozenset({"0", "false", "no", "off"})
 
 
 def env_str(name: str, *, default: str = "") -> str:
-    return os.environ.get(name, default)
+    """Read a text; an empty one counts as unset."""
+    return os.environ.get(name, "").strip() or default
+
+
+def env_choice(name: str, *, default: str, choices: Collection[str]) -> str:
+    """Read one of these upper-case words, in any case."""
+    value = os.environ.get(name, "").strip().upper() or default
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(choices)}.")
+    return value
+
+
+def env_url(name: str, *, default: str = "") -> str:
+    """Read an http address without a slash at its end; empty when unset."""
+    value = os.environ.get(name, "").strip().rstrip("/") or default
+    if value and not (value.startswith(("http://", "https://")) and _host_of(value)):
+        raise ImproperlyConfigured(f"{name}={value!r} is not an address like https://host:port.")
+    return value
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        return parts.hostname if parts.port != 0 else None
+    except ValueError:  # a port that is no number, half a bracket
+        return None
 
 
 def env_bool(name: str, *, default: bool) -> bool:

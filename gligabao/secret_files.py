@@ -6,13 +6,25 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 
 def secret_file(path: Path, make: Callable[[], str]) -> str:
     """Return the secret that `path` holds; the first process to ask makes it.
 
     Two processes that start at once get the same value: the file appears complete, by a
-    link that fails when the name is taken.
+    link that fails when the name is taken. Raises ImproperlyConfigured.
     """
+    try:
+        return _read_or_make(path, make)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{path} can be neither read nor made: {error.strerror}. "
+            "Set GLIGABAO_DATA_DIR to a folder that you can write."
+        ) from error
+
+
+def _read_or_make(path: Path, make: Callable[[], str]) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:

@@ -10,12 +10,14 @@ from django.core.exceptions import ImproperlyConfigured
 
 from gligabao.env import (
     env_bool,
+    env_choice,
     env_int,
     env_list,
     env_path,
     env_seconds,
     env_secret,
     env_str,
+    env_url,
 )
 from gligabao.secret_files import secret_file
 
@@ -37,9 +39,9 @@ SPEC_KEY = env_secret("GLIGABAO_SPEC_KEY") or secret_file(
 INSTALLATION_ID = secret_file(SECRETS_DIR / "installation_id", lambda: secrets.token_hex(8))
 
 # --- Addresses -------------------------------------------------------------------------------
-PUBLIC_URL = env_str("GLIGABAO_PUBLIC_URL").rstrip("/")
+PUBLIC_URL = env_url("GLIGABAO_PUBLIC_URL")
 # Where a trainer on this machine finds the web process; `manage.py up` sets it.
-LOCAL_URL = env_str("GLIGABAO_LOCAL_URL", default="http://127.0.0.1:7878").rstrip("/")
+LOCAL_URL = env_url("GLIGABAO_LOCAL_URL", default="http://127.0.0.1:7878")
 ALLOWED_HOSTS = env_list("GLIGABAO_ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env_list("GLIGABAO_TRUSTED_ORIGINS")
 if env_bool("GLIGABAO_TRUST_PROXY", default=False):
@@ -114,6 +116,8 @@ SQLITE_OPTIONS = {
     "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
 }
 
+DATABASE_POOL = env_int("GLIGABAO_DATABASE_POOL", default=16, minimum=1)
+
 
 def _database(url: str) -> dict:
     """Django's settings for one database address, with ours for its kind."""
@@ -131,7 +135,7 @@ def _database(url: str) -> dict:
         # would pile up; a pool bounds them.
         config["CONN_MAX_AGE"] = 0
         config["OPTIONS"] = {
-            "pool": {"min_size": 1, "max_size": env_int("GLIGABAO_DATABASE_POOL", default=16)},
+            "pool": {"min_size": 1, "max_size": DATABASE_POOL},
             "connect_timeout": 5,
         }
     return config
@@ -158,6 +162,8 @@ DATABASE_ROUTERS = ["gligabao.databases.Router"]
 
 # --- Redis and Celery ------------------------------------------------------------------------
 REDIS_URL = env_secret("REDIS_URL")
+if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
+    raise ImproperlyConfigured("REDIS_URL cannot be read. Use redis://host:port/number.")
 CACHES = {
     "default": (
         {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
@@ -275,7 +281,11 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 LANGUAGE_CODE = "en"
-LOG_LEVEL = env_str("GLIGABAO_LOG_LEVEL", default="INFO").upper()
+LOG_LEVEL = env_choice(
+    "GLIGABAO_LOG_LEVEL",
+    default="INFO",
+    choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
