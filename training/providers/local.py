@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +38,9 @@ from training.providers.base import (
     RunStatus,
     StoredFile,
 )
+from training.providers.local_environment import trainer_environment
 from training.providers.local_infer import LocalInference
+from training.providers.local_kill import end_by_force
 from training.providers.local_wrapper import (
     CLAIM_FILE,
     EXIT_FILE,
@@ -50,7 +51,6 @@ from training.providers.local_wrapper import (
 SPEC_FILE = "spec.json"
 STOP_FILE = "stop"  # the trainer looks for it at every step
 WRAPPER = Path(__file__).with_name("local_wrapper.py")
-TRAINER_PATH = Path(__file__).resolve().parents[2] / "trainer_image"
 TRAINER_COMMAND = (sys.executable, "-P", "-m", "trainer")
 
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -58,15 +58,6 @@ RUN_ID = re.compile(rf"local-(?P<job_id>{JOB_ID.pattern})-[0-9a-f]{{8}}")
 
 START_TIMEOUT = 20  # seconds for a wrapper to claim its job; commonly it takes 0.05
 CLAIM_GRACE = 10  # seconds in which a run without a claim may still be coming up
-WRAPPER_GRACE = 5  # seconds for a wrapper to keep the exit code after its trainer was killed
-
-# What a trainer may see of our environment: nothing that opens a database or an account of ours.
-PASSED_ON = re.compile(
-    r"(PATH|HOME|USER|LANG|LC_.*|TZ|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_.*|XDG_CACHE_HOME"
-    r"|SSL_CERT_.*|REQUESTS_CA_BUNDLE|(?i:https?|no|all)_(?i:proxy)"
-    r"|CUDA_.*|NVIDIA_.*|HIP_.*|ROCR_.*|NCCL_.*|TORCH.*|PYTORCH_.*|TRITON_.*|HF_.*"
-    r"|OMP_.*|MKL_.*|OPENBLAS_.*|KMP_.*)"
-)
 
 
 @dataclass(frozen=True)
@@ -266,7 +257,9 @@ class LocalProvider:
         with contextlib.suppress(FileNotFoundError):  # no folder, no run
             os.close(os.open(folder / STOP_FILE, os.O_WRONLY | os.O_CREAT, 0o600))
         if force:
-            _end_by_force(folder)
+            end_by_force(
+                lambda: _read_json(folder / CLAIM_FILE), lambda: _read_json(folder / TRAINER_FILE)
+            )
 
     def delete_run(self, job_id: str) -> None:
         """Remove the job's folder. Raises Conflict while something of it lives."""
@@ -284,16 +277,6 @@ class LocalProvider:
 
     def infer(self, request: InferRequest) -> AsyncIterator[InferEvent]:
         return self.inference.generate(request)
-
-
-def trainer_environment(models_dir: Path) -> dict[str, str]:
-    """The environment of a trainer, without the key of its spec."""
-    passed_on = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    return passed_on | {
-        "PYTHONPATH": str(TRAINER_PATH),
-        "PYTHONUNBUFFERED": "1",
-        "GLIGABAO_MODELS_DIR": str(models_dir),
-    }
 
 
 @contextlib.contextmanager
@@ -336,35 +319,3 @@ def _last_sign_of_life(folder: Path) -> datetime:
     names = (CLAIM_FILE, TRAINER_FILE, local_folder.EVENTS_FILE, local_folder.LOG_FILE)
     times = [(folder / name).stat().st_mtime for name in names if (folder / name).exists()]
     return datetime.fromtimestamp(max(times), UTC)
-
-
-def _end_by_force(folder: Path) -> None:
-    """Kill the trainer, let the wrapper keep its exit code, then make sure of the wrapper."""
-    deadline = time.monotonic() + WRAPPER_GRACE
-    while is_living(wrapper := _read_json(folder / CLAIM_FILE)) and time.monotonic() < deadline:
-        _kill(_read_json(folder / TRAINER_FILE))
-        time.sleep(0.02)
-    _kill(wrapper)
-    _kill(_read_json(folder / TRAINER_FILE))
-
-
-def _kill(process: dict[str, Any] | None) -> None:
-    """SIGKILL for exactly this process; nothing if it does not live."""
-    if process is None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if hasattr(os, "pidfd_open"):
-            # The descriptor stands for one process, also when its number is used again.
-            with _closing(os.pidfd_open(process["pid"])) as handle:
-                if is_living(process):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-        elif is_living(process):
-            os.kill(process["pid"], signal.SIGKILL)
-
-
-@contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -26,14 +26,17 @@ LANES = 4  # at once; a round is mostly waiting
 STARTED = 70  # the worker reached its end before the statement
 
 
-def die_at(number: int) -> None:
-    """End this process, as if the power went, at the numbered statement from here on."""
+def die_at(number: int, parts: tuple[str, ...] = OURS) -> None:
+    """End this process, as if the power went, at the numbered statement from here on.
+
+    Counted are the statements of the files whose names hold one of `parts`.
+    """
     count = 0
 
     def trace(frame, kind, argument):
         nonlocal count
         code = frame.f_code
-        if code.co_name != FORKING and not any(part in code.co_filename for part in OURS):
+        if code.co_name != FORKING and not any(part in code.co_filename for part in parts):
             return None
         if kind == "line":
             count += 1

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from training.contract import JobSpec
-from training.providers.local import LocalProvider, trainer_environment
+from training.providers.local import LocalProvider
+from training.providers.local_environment import trainer_environment
 from training.providers.local_infer import LocalInference
 
 TRAINER = Path(__file__).with_name("reporting_trainer.py")
