@@ -33,6 +33,8 @@ class FakeProvider:
         self.check_error = None
         self.poll_error = None
         self.submit_hook = None
+        self.infer_requests = []
+        self.infer_events = []  # given out, or raised
 
     def check(self):
         if self.check_error:
@@ -94,6 +96,13 @@ class FakeProvider:
         if run is None or path not in run.files:
             raise NotFound(f"No file {path}.")
         return io.BytesIO(run.files[path])
+
+    async def infer(self, request):
+        self.infer_requests.append(request)
+        for event in self.infer_events:
+            if isinstance(event, Exception):
+                raise event
+            yield event
 
     # What tests use to play a run.
 
