@@ -30,7 +30,7 @@ class Message:
 
 
 def message_of(event: JobEvent, *, job_id: str, db: str) -> Message:
-    data = dumps(_payload(event, job_id, db)).decode()
+    data = dumps(event_payload(event, job_id, db)).decode()
     return Message(
         seq=event.seq,
         numbered=sse_encode_event(event.type, data, event_id=str(event.seq)).encode(),
@@ -49,7 +49,7 @@ def events_from(run_id: int, seq: int, *, db: str) -> list[JobEvent]:
     return list(rows.order_by("seq")[:PAGE])
 
 
-def _payload(event: JobEvent, job_id: str, db: str) -> dict[str, Any]:
+def event_payload(event: JobEvent, job_id: str, db: str) -> dict[str, Any]:
     """What was reported; where it uses one of the server's own names, the server's value counts."""
     return event.data | {
         "db": name_of(db),
