@@ -42,12 +42,23 @@ class ClientGone(Exception):
 
 
 class Refused(Exception):
-    """An answer of S3's kind that is not a success."""
+    """An answer of S3's kind that is not a success.
+
+    A sender that we once gave an address to is heard out after it: cut off in the middle of its
+    body it would meet a broken connection, try again, and never learn why. Strangers are not.
+    """
 
     def __init__(
-        self, status: int, code: str, message: str, *, headers: dict[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: dict[str, str] | None = None,
+        is_stranger: bool = False,
     ) -> None:
         super().__init__(message)
+        self.is_stranger = is_stranger
         self.status = status
         self.code = code
         self.message = message
@@ -61,14 +72,45 @@ class Answer:
     body: bytes = b""
     file: BinaryIO | None = None  # sent from where it stands, `length` bytes
     length: int = 0
+    hears_out: bool = False  # reads the rest of the request's body before the connection ends
+
+
+class Body:
+    """The body of one request, read once."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._has_more = True
+
+    async def chunks(self) -> AsyncIterator[bytearray]:
+        """What was not read yet, in pieces worth a thread's while. Raises ClientGone."""
+        waiting = bytearray()
+        while self._has_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            waiting += message.get("body", b"")
+            self._has_more = message.get("more_body", False)
+            if len(waiting) >= CHUNK_BYTES or (waiting and not self._has_more):
+                yield waiting
+                waiting = bytearray()
+
+    async def discard(self) -> None:
+        async for _ in self.chunks():
+            pass
+
+    async def wait_until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
 
 async def artifact_app(scope: Scope, receive: Receive, send: Send) -> None:
     """The ASGI application for every path below `/artifacts/`."""
     token = scope["path"].removeprefix(URL_PATH)
     method = scope["method"]
+    body = Body(receive)
     try:
-        answer = await _answer(method, token, _headers(scope), receive)
+        answer = await _answer(method, token, _headers(scope), body)
     except ClientGone:
         return
     except Refused as refused:
@@ -76,13 +118,13 @@ async def artifact_app(scope: Scope, receive: Receive, send: Send) -> None:
     except StorageError as error:
         logger.error("Artifact %s: %s", method, error.message)
         answer = _refusal(Refused(500, "InternalError", error.message))
-    await _send_answer(answer, receive, send, with_body=method != "HEAD")
+    await _send_answer(answer, body, send, with_body=method != "HEAD")
 
 
-async def _answer(method: str, token: str, headers: dict[str, str], receive: Receive) -> Answer:
+async def _answer(method: str, token: str, headers: dict[str, str], body: Body) -> Answer:
     storage = LocalStorage.from_settings()
     if method == "PUT":
-        return await _put(storage, _grant(token, "PUT"), headers, receive)
+        return await _put(storage, _grant(token, "PUT"), headers, body)
     if method in ("GET", "HEAD"):
         return _get(storage, _grant(token, "GET"), headers)
     raise Refused(
@@ -90,6 +132,7 @@ async def _answer(method: str, token: str, headers: dict[str, str], receive: Rec
         "MethodNotAllowed",
         "The specified method is not allowed.",
         headers={"Allow": "GET, HEAD, PUT"},
+        is_stranger=True,
     )
 
 
@@ -100,21 +143,22 @@ def _grant(token: str, method: str) -> Grant:
         raise Refused(403, "AccessDenied", "Request has expired") from error
     except AddressRefused as error:
         raise Refused(
-            403, "SignatureDoesNotMatch", "The signature does not fit this request."
+            403,
+            "SignatureDoesNotMatch",
+            "The signature does not fit this request.",
+            is_stranger=True,
         ) from error
 
 
 # --- PUT -------------------------------------------------------------------------------------
 
 
-async def _put(
-    storage: LocalStorage, grant: Grant, headers: dict[str, str], receive: Receive
-) -> Answer:
+async def _put(storage: LocalStorage, grant: Grant, headers: dict[str, str], body: Body) -> Answer:
     _check_length(headers.get("content-length"), grant)
     if not await asyncio.to_thread(storage.has_room_for, grant.size_bytes):
         raise Refused(507, "InsufficientStorage", "The disk has no room for this file.")
     with storage.draft(grant.key) as draft:
-        async for chunk in _chunks(receive):
+        async for chunk in body.chunks():
             if draft.size_bytes + len(chunk) > grant.size_bytes:
                 raise Refused(400, "EntityTooLarge", "The body is longer than was agreed.")
             await asyncio.to_thread(draft.write, chunk)
@@ -140,21 +184,6 @@ def _check_length(value: str | None, grant: Grant) -> None:
         )
     if int(value) < grant.size_bytes:
         raise Refused(400, "IncompleteBody", f"{value} bytes are fewer than {grant.size_bytes}.")
-
-
-async def _chunks(receive: Receive) -> AsyncIterator[bytearray]:
-    """The body in pieces worth a thread's while. Raises ClientGone."""
-    waiting = bytearray()
-    has_more = True
-    while has_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        waiting += message.get("body", b"")
-        has_more = message.get("more_body", False)
-        if len(waiting) >= CHUNK_BYTES or (waiting and not has_more):
-            yield waiting
-            waiting = bytearray()
 
 
 # --- GET and HEAD ----------------------------------------------------------------------------
@@ -224,10 +253,15 @@ def _refusal(refused: Refused) -> Answer:
         f"<Error><Code>{refused.code}</Code><Message>{escape(refused.message)}</Message></Error>"
     )
     headers = {"Content-Type": "application/xml", "X-Content-Type-Options": "nosniff"}
-    return Answer(refused.status, headers | refused.headers, body=body.encode())
+    return Answer(
+        refused.status,
+        headers | refused.headers,
+        body=body.encode(),
+        hears_out=not refused.is_stranger,
+    )
 
 
-async def _send_answer(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:
+async def _send_answer(answer: Answer, body: Body, send: Send, *, with_body: bool) -> None:
     try:
         length = answer.length if answer.file else len(answer.body)
         headers = {**answer.headers, "Content-Length": str(length)}
@@ -239,17 +273,22 @@ async def _send_answer(answer: Answer, receive: Receive, send: Send, *, with_bod
             }
         )
         if answer.file and with_body:
-            await _send_file(answer.file, answer.length, receive, send)
-        body = answer.body if with_body else b""
-        await send({"type": "http.response.body", "body": body})
+            await _send_file(answer.file, answer.length, body, send)
+        elif with_body:
+            await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+        if answer.hears_out:
+            await body.discard()
+        await send({"type": "http.response.body", "body": b""})
+    except ClientGone:
+        return
     finally:
         if answer.file:
             answer.file.close()
 
 
-async def _send_file(file: BinaryIO, length: int, receive: Receive, send: Send) -> None:
+async def _send_file(file: BinaryIO, length: int, body: Body, send: Send) -> None:
     """Send so many bytes, for as long as somebody takes them."""
-    gone = asyncio.ensure_future(_wait_until_gone(receive))
+    gone = asyncio.ensure_future(body.wait_until_gone())
     try:
         while length > 0 and not gone.done():
             chunk = await asyncio.to_thread(file.read, min(CHUNK_BYTES, length))
@@ -259,8 +298,3 @@ async def _send_file(file: BinaryIO, length: int, receive: Receive, send: Send) 
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
         gone.cancel()
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

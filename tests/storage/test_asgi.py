@@ -216,6 +216,15 @@ def test_expired_address_says_so(storage):
         assert b"Request has expired" in answer[2]
 
 
+def test_sender_of_a_large_file_hears_that_its_address_has_expired(storage):
+    large = BODY * 200  # more than the buffers between us hold
+
+    answer = ask("PUT", put_url(storage, body=large, expires_seconds=-1), large, Connection="close")
+
+    assert code_of(answer) == (403, "AccessDenied")
+    assert everything_below(storage) == []
+
+
 def test_address_of_one_method_is_no_good_for_another(storage):
     storage.put(KEY, io.BytesIO(BODY))
 

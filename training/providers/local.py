@@ -317,5 +317,9 @@ def _is_fresh(spec_file: Path) -> bool:
 def _last_sign_of_life(folder: Path) -> datetime:
     """The best evidence of when a run ended that could not say so itself."""
     names = (CLAIM_FILE, TRAINER_FILE, local_folder.EVENTS_FILE, local_folder.LOG_FILE)
-    times = [(folder / name).stat().st_mtime for name in names if (folder / name).exists()]
-    return datetime.fromtimestamp(max(times), UTC)
+    times = []
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            times.append((folder / name).stat().st_mtime)
+    # Nothing left: the folder was deleted while we looked.
+    return datetime.fromtimestamp(max(times, default=time.time()), UTC)

@@ -215,11 +215,12 @@ def _end_with_parent(parent: int) -> Callable[[], None]:
 
 def wait_for(trainer: subprocess.Popen) -> int:
     """Wait for the end of the trainer, end what it left behind, return its exit code."""
-    # Not reaped yet, its number cannot be given to another group that we would then end.
-    os.waitid(os.P_PID, trainer.pid, os.WEXITED | os.WNOWAIT)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on there is nobody to pass it to
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only a zombie is left
-        os.killpg(trainer.pid, signal.SIGKILL)
+    if hasattr(os, "waitid"):  # not on macOS before Python 3.13
+        os.waitid(os.P_PID, trainer.pid, os.WEXITED | os.WNOWAIT)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # there is nobody to pass it to any more
+        # Not reaped yet, its number cannot be given to another group that we would then end.
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: only a zombie left
+            os.killpg(trainer.pid, signal.SIGKILL)
     code = trainer.wait()
     return SIGNAL_BASE - code if code < 0 else code
 

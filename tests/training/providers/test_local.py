@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -207,6 +208,23 @@ def test_term_signal_to_the_wrapper_reaches_the_trainer(start):
     os.kill(process_of(provider, "run.json")["pid"], signal.SIGTERM)
 
     assert ended(provider, run_id).exit_code == 128 + signal.SIGTERM
+
+
+def test_processes_that_a_killed_trainer_started_end_with_it(start):
+    command = "import subprocess, sys, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
+    provider, run_id = start(trainer_command=(sys.executable, "-c", command))
+    trainer = process_of(provider, "trainer.json")
+    children = f"/proc/{trainer['pid']}/task/{trainer['pid']}/children"
+
+    def sleeper():
+        with open(children) as file:
+            return file.read().split()
+
+    child = int(eventually(sleeper)[0])
+    os.kill(trainer["pid"], signal.SIGKILL)
+
+    assert ended(provider, run_id).exit_code == 137
+    assert eventually(lambda: identify(child) is None)
 
 
 def test_force_ends_a_trainer_that_does_not_listen(start):
