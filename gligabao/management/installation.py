@@ -30,7 +30,8 @@ def prepare(say: Callable[[str], None]) -> None:
         say(f"First start: log in as {FIRST_ADMIN} with the password {password}")
         say("It is not shown again. Change it at /admin/password_change/")
     for alias in database_aliases():
-        sync_from_directory(db=alias)
+        for problem in sync_from_directory(db=alias).problems:
+            say(f"Datasets of {name_of(alias)}: {problem}")
     close_databases()
 
 
@@ -45,6 +46,11 @@ def make_folders() -> None:
                 f"The folder {folder} cannot be made: {error.strerror}. "
                 "Set GLIGABAO_DATA_DIR to a folder that you can write."
             ) from error
+
+
+def lock_file() -> Path:
+    """Locked while `up` runs; holds its process number and, once it listens, its address."""
+    return run_dir() / "up.lock"
 
 
 def run_dir() -> Path:

@@ -18,7 +18,13 @@ from gligabao.broker import check_broker
 from gligabao.databases import STANDARD, database_aliases, name_of
 from gligabao.errors import BrokerUnreachable
 from gligabao.health import check_database
-from gligabao.management.installation import close_databases, make_folders, prepare, run_dir
+from gligabao.management.installation import (
+    close_databases,
+    lock_file,
+    make_folders,
+    prepare,
+    run_dir,
+)
 from gligabao.supervisor import Child, Supervisor
 from gligabao.web import open_socket
 from training.models import TrainingJob
@@ -57,21 +63,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         make_folders()
-        with _only_one():
+        with _only_one() as lock:
             if options["prepare_only"]:
                 prepare(self.say)
                 return
             with _listen(options["host"], options["port"]) as listener:
                 _check_broker()
                 prepare(self.say)
-                self._run(listener, options["host"])
+                url = _url_of(options["host"], listener)
+                lock.write(f" {url}\n")
+                lock.flush()
+                self._run(listener, url, options["host"])
 
     def say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
 
-    def _run(self, listener: socket.socket, host: str) -> None:
-        url = _url(LOOPBACK_OF.get(host, host), listener.getsockname()[1])
+    def _run(self, listener: socket.socket, url: str, host: str) -> None:
         self.say(f"Pages      {url}/")
         self.say(f"API        {url}/v1/schema/page")
         self.say(f"Data       {settings.DATA_DIR}")
@@ -98,12 +106,12 @@ class Command(BaseCommand):
 
 def _only_one() -> IO[str]:
     """A lock on the data folder, held while the file is open; another `up` is refused."""
-    file = (run_dir() / "up.lock").open("a+", encoding="ascii")
+    file = lock_file().open("a+", encoding="ascii")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
-        holder = file.read().strip()
+        holder = (file.read().split() or ["unknown"])[0]
         file.close()
         raise CommandError(
             f"Another `manage.py up` (process {holder}) runs on {settings.DATA_DIR}. "
@@ -134,7 +142,9 @@ def _check_broker() -> None:
         raise CommandError(error.message) from error
 
 
-def _url(host: str, port: int) -> str:
+def _url_of(host: str, listener: socket.socket) -> str:
+    """The address at which this machine reaches the listener."""
+    host, port = LOOPBACK_OF.get(host, host), listener.getsockname()[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
