@@ -17,7 +17,7 @@ from django.core import signing
 from gligabao.storage import get_storage
 from gligabao.storage.local import SALT, Grant
 from tests.storage.server import running
-from tests.training.providers.local_runs import eventually
+from tests.waiting import eventually
 
 KEY = "job1/0/adapter_model.safetensors"
 BODY = bytes(range(256)) * 1000

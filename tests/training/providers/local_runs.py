@@ -1,12 +1,9 @@
-"""Real local providers in a folder of the test, and waiting for what their processes do."""
+"""Real local providers in a folder of the test."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from training.contract import JobSpec
 from training.providers.local import LocalProvider
@@ -15,18 +12,6 @@ from training.providers.local_infer import LocalInference
 
 TRAINER = Path(__file__).with_name("reporting_trainer.py")
 JOB_TOKEN = "the-token-of-this-job-0123456789"
-
-Value = TypeVar("Value")
-
-
-def eventually(ask: Callable[[], Value], *, seconds: float = 30) -> Value:
-    """The first true answer; fails when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := ask():
-            return answer
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} seconds")
 
 
 def make_provider(folder: Path, *options: str, num_slots: int = 1, **changed) -> LocalProvider:

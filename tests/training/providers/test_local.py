@@ -12,10 +12,10 @@ import pytest
 from gligabao.errors import Conflict, NotFound, ProviderRejected, ProviderUnreachable
 from tests.training.providers.local_runs import (
     JOB_TOKEN,
-    eventually,
     make_provider,
     make_spec,
 )
+from tests.waiting import eventually
 from training.contract import sign
 from training.providers.base import Phase, ProviderBusy
 from training.providers.local_wrapper import identify

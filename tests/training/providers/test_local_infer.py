@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gligabao.errors import InferenceTimeout, InvalidRequest, ProviderUnreachable, StorageError
-from tests.training.providers.local_runs import eventually
+from tests.waiting import eventually
 from training.providers.base import InferRequest
 from training.providers.local_infer import LocalInference
 from training.providers.local_wrapper import identify

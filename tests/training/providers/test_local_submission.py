@@ -7,7 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.training.providers.local_runs import eventually, make_provider, make_spec
+from tests.training.providers.local_runs import make_provider, make_spec
+from tests.waiting import eventually
 from training.providers.base import Phase, ProviderBusy
 
 PROJECT = Path(__file__).resolve().parents[3]
