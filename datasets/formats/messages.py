@@ -115,7 +115,7 @@ def _text_of(content: Any) -> str:
 def _check_part(part: Any, path: str) -> None:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind != "text":
-        name = kind[:40] if isinstance(kind, str) else repr(kind)[:40]
+        name = kind[:40] if isinstance(kind, str) and kind.isprintable() else repr(kind)[:40]
         what = f"{name} parts are not supported" if kind else "A content part has no type"
         raise RowError("content_not_text", f"{what}; only text is.", path=path)
     if not isinstance(part.get("text"), str):
