@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.control_plane import ControlPlane
-from tests.trainer.jobs import TRAINER_IMAGE, Job, chat_rows, trainer_environment
+from tests.trainer.jobs import TRAINER_IMAGE, Job, trainer_environment
+from tests.trainer.shared import finished_job, model_cache
 
 # Only the light modules are imported here. What needs torch or trl runs in a process of its own:
 # here the name `datasets` is our app, there it is the library.
@@ -16,17 +17,9 @@ sys.path.append(str(TRAINER_IMAGE))
 
 
 @pytest.fixture(scope="session")
-def models_dir(tmp_path_factory) -> Path:
+def models_dir() -> Path:
     """A model cache with `tiny` in it."""
-    folder = tmp_path_factory.mktemp("models")
-    subprocess.run(
-        [sys.executable, "-P", "-m", "trainer.base_models", "fetch", "tiny"],
-        env=trainer_environment(folder),
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
-    return folder
+    return model_cache()
 
 
 @pytest.fixture
@@ -82,28 +75,7 @@ def probe(models_dir):
     probe.close()
 
 
-FACTS = (
-    ("Which shelf holds the copper bolts?", "Shelf seven, left side."),
-    ("How long does the glue need?", "Forty minutes at room temperature."),
-    ("Who signs the delivery slip?", "The shift lead signs it."),
-)
-
-
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory, models_dir):
-    """A finished job of 120 steps on three facts, and the control plane it reported to."""
-    folder = tmp_path_factory.mktemp("finished")
-    dataset = folder / "facts.jsonl"
-    dataset.write_text(chat_rows(*FACTS))
-    with ControlPlane() as plane:
-        job = Job(
-            folder / "job",
-            models_dir,
-            dataset,
-            num_train_steps=120,
-            hyperparams={"checkpoint_every": 40, "lora_rank": 16, "lora_alpha": 32},
-            callback_url=plane.callback_url,
-            uploads=plane.uploads_url,
-        )
-        job.exit_code = job.run()
-    return job, plane
+def finished():
+    """A finished job on three facts, and the control plane that it reported to."""
+    return finished_job()

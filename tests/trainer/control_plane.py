@@ -36,6 +36,7 @@ class ControlPlane:
         self.put_headers: list[dict[str, str]] = []
         self.files: dict[str, bytes] = {}
         self.on_put = lambda: None
+        self.redirect_to = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -127,6 +128,8 @@ class ControlPlane:
 
             def answer(self, status: int, body: bytes) -> None:
                 self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", plane.redirect_to)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

