@@ -36,6 +36,8 @@ for name in ("DATABASE_URL", "REDIS_URL"):
 
 TEST_DATA_DIR = Path(tempfile.mkdtemp(prefix="gligabao-tests-"))
 os.environ["GLIGABAO_DATA_DIR"] = str(TEST_DATA_DIR)
+for folder in ("static", "broker/queue", "broker/control", "tmp"):  # as `up` makes them
+    (TEST_DATA_DIR / folder).mkdir(parents=True)
 _databases = [f"second=sqlite:///{TEST_DATA_DIR / 'second.sqlite3'}"]
 if HAS_POSTGRES:
     _databases.append(f"pg={POSTGRES_URL}")

@@ -1,0 +1,88 @@
+"""A loss line as SVG, for a page that is complete without a script. Pure.
+
+static/js/loss_chart.js draws the same, from the same points, as they arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from training.event_text import number_text
+
+WIDTH, HEIGHT = 720, 240
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28  # room for the numbers at the axes
+
+Point = Sequence  # [step, loss]; loss None where it was no number
+
+
+@dataclass(frozen=True)
+class LossLine:
+    """Segments of one line (SVG points), marks where it has a gap, the axes' ends, and words."""
+
+    segments: list[str]
+    dots: list[tuple[float, float]]
+    gaps: list[float]
+    lowest: str
+    highest: str
+    first_step: str
+    last_step: str
+    words: str
+
+
+def loss_line(points: Sequence[Point]) -> LossLine | None:
+    """The line of these points, steps rising; None without a single number."""
+    numbers = [loss for _, loss in points if loss is not None]
+    if not numbers:
+        return None
+    low, high = min(numbers), max(numbers)
+    first, last = points[0][0], points[-1][0]
+    runs, gaps = _runs(points)
+
+    def place(step: int, loss: float) -> tuple[float, float]:
+        return _scaled(step, first, last, LEFT, WIDTH - RIGHT), _scaled(
+            loss, low, high, HEIGHT - BOTTOM, TOP
+        )
+
+    placed = [[place(step, loss) for step, loss in run] for run in runs]
+    return LossLine(
+        segments=[" ".join(f"{x:g},{y:g}" for x, y in run) for run in placed if len(run) > 1],
+        dots=[run[0] for run in placed if len(run) == 1],
+        gaps=[_scaled(step, first, last, LEFT, WIDTH - RIGHT) for step in gaps],
+        lowest=number_text(low),
+        highest=number_text(high),
+        first_step=str(first),
+        last_step=str(last),
+        words=_words(points, low, len(gaps)),
+    )
+
+
+def _runs(points: Sequence[Point]) -> tuple[list[list[Point]], list[int]]:
+    """Stretches of points with a number, and the steps of those without."""
+    runs: list[list[Point]] = [[]]
+    gaps = []
+    for step, loss in points:
+        if loss is None:
+            gaps.append(step)
+            runs.append([])
+        else:
+            runs[-1].append((step, loss))
+    return [run for run in runs if run], gaps
+
+
+def _scaled(value: float, low: float, high: float, start: int, end: int) -> float:
+    """Where a value of low..high lies on start..end, to a tenth of a pixel."""
+    share = (value - low) / (high - low) if high > low else 0.5
+    return round(start + share * (end - start), 1)
+
+
+def _words(points: Sequence[Point], low: float, num_gaps: int) -> str:
+    known = [(step, loss) for step, loss in points if loss is not None]
+    (first_step, first), (last_step, last) = known[0], known[-1]
+    words = (
+        f"Training loss from {number_text(first)} at step {first_step} to "
+        f"{number_text(last)} at step {last_step}; lowest {number_text(low)}."
+    )
+    if num_gaps:
+        words += f" At {num_gaps} of {len(points)} steps the loss was no number."
+    return words
