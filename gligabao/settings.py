@@ -223,6 +223,7 @@ MAX_UPLOAD_BYTES = env_int("GLIGABAO_MAX_UPLOAD_BYTES", default=8 * 2**30, minim
 ARTIFACTS_DIR = DATA_DIR / "artifacts"
 UPLOAD_URL_SECONDS = 900
 TEMP_DIR = DATA_DIR / "tmp"
+TEMP_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)  # Django refuses to start without it
 FILE_UPLOAD_TEMP_DIR = str(TEMP_DIR)
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
 # Bodies other than uploads; enforced before a byte of them is read (see gligabao/asgi.py).

@@ -49,7 +49,7 @@ def test_quiet_prints_the_token_and_nothing_else():
 def test_json_names_user_role_and_token():
     answer = json.loads(create_token("--user", "new", "--role", "trainer", "--json"))
 
-    assert {"user": "new", "role": "trainer"} == {name: answer[name] for name in ("user", "role")}
+    assert {name: answer[name] for name in ("user", "role")} == {"user": "new", "role": "trainer"}
     assert answer["token"]
 
 
@@ -98,5 +98,5 @@ def test_impossible_name_makes_no_user(name):
 
 @pytest.mark.django_db
 def test_unknown_role_is_refused_with_the_known_ones():
-    with pytest.raises(CommandError, match="viewer.*trainer.*admin"):
+    with pytest.raises(CommandError, match=r"viewer.*trainer.*admin"):
         create_token("--user", "new", "--role", "owner")
