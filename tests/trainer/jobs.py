@@ -8,10 +8,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 TRAINER_IMAGE = Path(__file__).resolve().parents[2] / "trainer_image"
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -19,18 +16,6 @@ SPEC_KEY = "the-key-of-the-test-installation"
 JOB_TOKEN = "the-token-of-this-job-0123456789"
 TINY_TARGETS = r".*\.language_model\.layers\.\d+\.(?:self_attn|mlp)\.(?:q|k|v|o|gate|up|down)_proj"
 JOB_SECONDS = 120  # commonly a tiny job takes 7
-
-Value = TypeVar("Value")
-
-
-def eventually(ask: Callable[[], Value], *, seconds: float = 60) -> Value:
-    """The first true answer; fails when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := ask():
-            return answer
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} seconds")
 
 
 def trainer_environment(models_dir: Path, **more: str) -> dict[str, str]:

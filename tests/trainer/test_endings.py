@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from tests.trainer.jobs import CASES, chat_rows, eventually
+from tests.trainer.jobs import CASES, JOB_SECONDS, chat_rows
+from tests.waiting import eventually
 
 LONG = 100_000  # steps: more than any test waits for
 ROWS = chat_rows(("Which shelf holds the copper bolts?", "Shelf seven, left side."))
@@ -44,11 +45,11 @@ def test_d21_dropped_rows_are_reported_and_warned_of(make_job):
 def test_stop_file_ends_a_job_at_its_next_step(make_job):
     job = make_job(ROWS, num_train_steps=LONG)
     process = job.start()
-    eventually(lambda: job.of_type("progress"))
+    eventually(lambda: job.of_type("progress"), seconds=JOB_SECONDS)
 
     (job.folder / "stop").touch()
 
-    assert process.wait(60) == 0
+    assert process.wait(JOB_SECONDS) == 0
     assert job.statuses == ["running", "training", "cancelled"]
     assert not (job.folder / "output").exists()
 
@@ -56,10 +57,10 @@ def test_stop_file_ends_a_job_at_its_next_step(make_job):
 def test_answer_to_a_report_ends_a_job_at_its_next_step(make_job, control_plane):
     job = make_job(ROWS, num_train_steps=LONG, callback_url=control_plane.callback_url)
     process = job.start()
-    eventually(lambda: job.of_type("progress"))
+    eventually(lambda: job.of_type("progress"), seconds=JOB_SECONDS)
     control_plane.stop = True
 
-    assert process.wait(60) == 0
+    assert process.wait(JOB_SECONDS) == 0
     assert job.statuses[-1] == "cancelled"
     assert list(control_plane.events.values()) == job.events
 
@@ -75,11 +76,11 @@ def test_stop_while_the_job_is_still_loading_ends_it_before_it_trains(make_job):
 def test_interrupted_job_says_nothing_final(make_job):
     job = make_job(ROWS, num_train_steps=LONG)
     process = job.start()
-    eventually(lambda: job.of_type("progress"))
+    eventually(lambda: job.of_type("progress"), seconds=JOB_SECONDS)
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(60) == 128 + signal.SIGTERM
+    assert process.wait(JOB_SECONDS) == 128 + signal.SIGTERM
     assert job.statuses == ["running", "training"]
 
 

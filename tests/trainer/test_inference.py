@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from tests.trainer.jobs import CASES, eventually, trainer_environment
+from tests.trainer.jobs import CASES, JOB_SECONDS, trainer_environment
 from tests.trainer.shared import FACTS
+from tests.waiting import eventually
 
 BASE = {"model_id": "tiny", "revision": "1", "model_source": "built"}
 INFER = (sys.executable, "-P", "-m", "trainer.infer")
@@ -32,7 +33,10 @@ class Server:
                 cwd=folder,
                 stderr=log,
             )
-        eventually(lambda: self.state_file.exists() or self.process.poll() is not None)
+        eventually(
+            lambda: self.state_file.exists() or self.process.poll() is not None,
+            seconds=JOB_SECONDS,
+        )
         self.state = json.loads(self.state_file.read_text())
 
     def connect(self):
@@ -233,7 +237,7 @@ def test_state_file_is_private(server):
 def test_idle_server_ends_and_removes_its_state_file(tmp_path, models_dir):
     server = Server(tmp_path, models_dir, idle_seconds=0.1)
 
-    assert server.process.wait(60) == 0
+    assert server.process.wait(JOB_SECONDS) == 0
     assert not server.state_file.exists()
 
 

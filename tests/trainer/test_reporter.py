@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from tests.trainer.control_plane import ControlPlane, free_port
-from tests.trainer.jobs import CASES, JOB_TOKEN, eventually
+from tests.trainer.jobs import CASES, JOB_TOKEN
+from tests.waiting import eventually
 from trainer.reporter import Reporter, strict_json
 from trainer.secret_text import SecretText
 

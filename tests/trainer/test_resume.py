@@ -1,7 +1,8 @@
 """A job that was killed goes on where its last complete checkpoint is, as if nothing had been."""
 
-from tests.trainer.jobs import chat_rows, eventually
+from tests.trainer.jobs import JOB_SECONDS, chat_rows
 from tests.trainer.shared import FACTS, STEPS
+from tests.waiting import eventually
 
 CHECKPOINT_EVERY = 40
 
@@ -10,7 +11,10 @@ def test_resumed_losses_are_those_of_the_uninterrupted_run(make_job, finished):
     whole, _ = finished
     job = make_job(chat_rows(*FACTS), num_train_steps=STEPS, hyperparams=whole.spec["hyperparams"])
     process = job.start()
-    eventually(lambda: any(event["step"] > CHECKPOINT_EVERY for event in job.of_type("progress")))
+    eventually(
+        lambda: any(event["step"] > CHECKPOINT_EVERY for event in job.of_type("progress")),
+        seconds=JOB_SECONDS,
+    )
     process.kill()
     process.wait()
     boots = {event["boot"] for event in job.events}
