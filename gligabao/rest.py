@@ -149,11 +149,12 @@ def _too_deep() -> InvalidRequest:
 class StrictSerializer(serializers.Serializer):
     """A request body: an object without unknown fields."""
 
-    def to_internal_value(self, data: Any) -> Any:
+    def run_validation(self, data: Any = serializers.empty) -> Any:
         if not isinstance(data, Mapping):
-            raise InvalidRequest(
-                f"The body must be a JSON object, not {_json_type(data)}.", code="not_an_object"
-            )
+            message = f"must be a JSON object, not {_json_type(data)}."
+            if self.parent is None:
+                raise InvalidRequest(f"The body {message}", code="not_an_object")
+            raise serializers.ValidationError(message.capitalize(), code="not_an_object")
         unknown = sorted(set(map(str, data)) - set(self.fields))
         if unknown:
             raise serializers.ValidationError(
@@ -164,7 +165,7 @@ class StrictSerializer(serializers.Serializer):
                     for name in unknown[:20]
                 }
             )
-        return super().to_internal_value(data)
+        return super().run_validation(data)
 
 
 class StrictIntegerField(serializers.IntegerField):

@@ -58,7 +58,10 @@ class Storage(Protocol):
         ...
 
     def presigned_get(self, key: str, *, filename: str, expires_seconds: int) -> str:
-        """An address that hands the object out as a download of this name."""
+        """An address that hands the object out as a download of this name.
+
+        Absolute, or a path on this site: where a browser that is here now can go.
+        """
         ...
 
 

@@ -120,11 +120,13 @@ class LocalStorage:
         self, key: str, *, size_bytes: int, sha256: str, expires_seconds: int
     ) -> UploadAddress:
         grant = Grant(method="PUT", key=check_key(key), size_bytes=size_bytes, sha256=sha256)
-        return UploadAddress(method="PUT", url=self._url(grant, expires_seconds))
+        token = grant.token(expires_seconds=expires_seconds)
+        return UploadAddress(method="PUT", url=f"{self.base_url}{URL_PATH}{token}")
 
     def presigned_get(self, key: str, *, filename: str, expires_seconds: int) -> str:
+        # Without a host: a browser stays where it is, however it reached us.
         grant = Grant(method="GET", key=check_key(key), filename=filename)
-        return self._url(grant, expires_seconds)
+        return f"{URL_PATH}{grant.token(expires_seconds=expires_seconds)}"
 
     def has_room_for(self, size_bytes: int) -> bool:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -156,9 +158,6 @@ class LocalStorage:
 
     def _path(self, key: str) -> Path:
         return self.root / check_key(key)
-
-    def _url(self, grant: Grant, expires_seconds: int) -> str:
-        return f"{self.base_url}{URL_PATH}{grant.token(expires_seconds=expires_seconds)}"
 
 
 class Draft:

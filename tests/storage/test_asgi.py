@@ -64,7 +64,8 @@ def put_url(storage, *, key=KEY, body=BODY, expires_seconds=60):
 
 
 def get_url(storage, *, filename="model.bin", expires_seconds=60):
-    return storage.presigned_get(KEY, filename=filename, expires_seconds=expires_seconds)
+    path = storage.presigned_get(KEY, filename=filename, expires_seconds=expires_seconds)
+    return f"{storage.base_url}{path}"
 
 
 def content_of(storage, key):

@@ -134,8 +134,10 @@ def test_addresses_stand_under_the_public_url_where_there_is_one(settings):
     digest = hashlib.sha256(b"x").hexdigest()
     local = get_storage().presigned_put("job/0/a", size_bytes=1, sha256=digest, expires_seconds=9)
     settings.PUBLIC_URL = "https://gligabao.example"
-    public = get_storage().presigned_get("job/0/a", filename="a", expires_seconds=9)
+    public = get_storage().presigned_put("job/0/a", size_bytes=1, sha256=digest, expires_seconds=9)
+    download = get_storage().presigned_get("job/0/a", filename="a", expires_seconds=9)
 
     assert (local.method, local.headers) == ("PUT", {})
     assert local.url.startswith("http://127.0.0.1:7878/artifacts/")
-    assert public.startswith("https://gligabao.example/artifacts/")
+    assert public.url.startswith("https://gligabao.example/artifacts/")
+    assert download.startswith("/artifacts/")

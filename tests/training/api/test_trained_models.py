@@ -5,6 +5,7 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from gligabao.errors import InferenceTimeout
 from gligabao.storage import get_storage
@@ -48,6 +49,11 @@ def stored_model(**artifacts):
     ]
     model.save()
     return model
+
+
+@async_to_sync
+async def text_of(answer):
+    return b"".join([part async for part in answer.streaming_content]).decode()
 
 
 def infer(client, model, **body):
@@ -96,7 +102,7 @@ def test_a_streamed_answer_comes_as_events(api_as, answers):
     model = stored_model()
 
     answer = infer(api_as("trainer"), model, prompt="Who?", stream=True)
-    text = b"".join(answer.streaming_content).decode()
+    text = text_of(answer)
 
     assert answer.headers["Content-Type"] == "text/event-stream"
     assert text.startswith('event: token\ndata: {"text":"Its name "}\n\n')
@@ -110,7 +116,7 @@ def test_a_streamed_failure_ends_with_an_error_event(api_as, answers):
     answers.infer_events = [InferEvent("token", text="It"), InferenceTimeout("Over 300 s.")]
 
     answer = infer(api_as("trainer"), stored_model(), prompt="Who?", stream=True)
-    text = b"".join(answer.streaming_content).decode()
+    text = text_of(answer)
 
     assert 'event: error\ndata: {"error":"Over 300 s.","code":"inference_timeout"}' in text
 
