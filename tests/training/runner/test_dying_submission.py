@@ -22,5 +22,5 @@ def test_a_worker_that_dies_at_any_statement_of_the_submission_leaves_one_traine
 
     assert done.returncode == 0, done.stderr[-4000:]
     rounds = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rounds) > 50  # it did stop at many places
+    assert len(rounds) > 25  # it did stop at many places
     assert [line for line in rounds if line["starts"] != 1 or line["finals"] != 1] == []
