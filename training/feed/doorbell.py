@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 CHANNEL = "gligabao_events"
 RING_DEADLINE_SECONDS = 0.5
 POLL_SECONDS = 0.05  # of SQLite; one look costs a few microseconds
+RETRY_SECONDS = 1.0  # before a bell that is out of order is tried again
 
 
 def ring_on_commit(run_id: int, db: str) -> None:
@@ -40,15 +41,15 @@ def ring_on_commit(run_id: int, db: str) -> None:
 
 def _ring_redis(run_id: int, db: str) -> None:
     try:
-        _redis().publish(_redis_channel(db), str(run_id))
+        _redis(settings.REDIS_URL).publish(_redis_channel(db), str(run_id))
     except redis.RedisError as error:
         logger.warning("Redis was not rung (%s); the streams look by themselves.", error)
 
 
 @cache
-def _redis() -> redis.Redis:
+def _redis(url: str) -> redis.Redis:
     return redis.Redis.from_url(
-        settings.REDIS_URL,
+        url,
         socket_timeout=RING_DEADLINE_SECONDS,
         socket_connect_timeout=RING_DEADLINE_SECONDS,
     )
@@ -133,7 +134,7 @@ class _PostgresBell:
         except psycopg.Error as error:
             logger.warning("PostgreSQL cannot be listened to (%s); looking by itself.", error)
             self.close()
-            time.sleep(seconds)
+            time.sleep(min(seconds, RETRY_SECONDS))
 
     def _listen(self) -> psycopg.Connection:
         parameters = connections[self._db].get_connection_params()
@@ -164,10 +165,10 @@ class _RedisBell:
         except redis.RedisError as error:
             logger.warning("Redis cannot be listened to (%s); looking by itself.", error)
             self.close()
-            time.sleep(seconds)
+            time.sleep(min(seconds, RETRY_SECONDS))
 
     def _subscribe(self) -> redis.client.PubSub:
-        subscription = _listening_redis().pubsub()
+        subscription = _listening_redis(settings.REDIS_URL).pubsub()
         subscription.subscribe(self._channel)
         return subscription
 
@@ -183,8 +184,6 @@ class _RedisBell:
 
 
 @cache
-def _listening_redis() -> redis.Redis:
+def _listening_redis(url: str) -> redis.Redis:
     """As the ringing one, but able to wait for a ring longer than a ring may take."""
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=RING_DEADLINE_SECONDS
-    )
+    return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=RING_DEADLINE_SECONDS)

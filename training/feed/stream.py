@@ -85,7 +85,7 @@ class Stream:
         try:
             self._join()
             async for chunk in self._job_chunks(self._run) if self._run else self._all_chunks():
-                cut = self._loop.call_later(GRACE_SECONDS, task.cancel)
+                cut = self._loop.call_later(GRACE_SECONDS, self._cut_off, task)
                 try:
                     yield chunk
                 finally:
@@ -101,6 +101,10 @@ class Stream:
             self._tailer.watch(self._run.run_id, self._run.next_seq)
             self._is_watching = True
         listeners.add_listener(self._listener)
+
+    def _cut_off(self, task: asyncio.Task) -> None:
+        logger.info("A reader of a stream of %s reads nothing and is cut off.", self._db)
+        task.cancel()
 
     async def _job_chunks(self, run: RunFeed) -> AsyncIterator[bytes]:
         yield await self._keepalive()  # the headers go out with the first byte
