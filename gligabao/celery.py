@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 
 from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gligabao.settings")
+
+TRANSPORT_ALIASES["files"] = "gligabao.file_queue:Transport"
 
 app = Celery("gligabao")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -25,6 +25,15 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Everything that gligabao writes lies under this folder.
 DATA_DIR = env_path("GLIGABAO_DATA_DIR", default=BASE_DIR / "data")
+TEMP_DIR = DATA_DIR / "tmp"
+for folder in (DATA_DIR, TEMP_DIR):
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The folder {folder} cannot be made: {error.strerror}. "
+            "Set GLIGABAO_DATA_DIR to a folder that you can write."
+        ) from error
 SECRETS_DIR = DATA_DIR / "secrets"
 
 DEBUG = env_bool("GLIGABAO_DEBUG", default=False)
@@ -175,7 +184,7 @@ CACHES = {
     )
 }
 BROKER_DIR = DATA_DIR / "broker"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_URL = REDIS_URL or "files://localhost"  # see gligabao/file_queue.py
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     # Without the throttle, a task that a killed worker held comes back only after 100 s.
     {"visibility_timeout": 3600, "unacked_restore_throttle": 1, "socket_timeout": 5}
@@ -222,8 +231,6 @@ MAX_ROW_BYTES = env_int("GLIGABAO_MAX_ROW_BYTES", default=8 * 2**20, minimum=102
 MAX_UPLOAD_BYTES = env_int("GLIGABAO_MAX_UPLOAD_BYTES", default=8 * 2**30, minimum=1024)
 ARTIFACTS_DIR = DATA_DIR / "artifacts"
 UPLOAD_URL_SECONDS = 900
-TEMP_DIR = DATA_DIR / "tmp"
-TEMP_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)  # Django refuses to start without it
 FILE_UPLOAD_TEMP_DIR = str(TEMP_DIR)
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]
 # Bodies other than uploads; enforced before a byte of them is read (see gligabao/asgi.py).
@@ -305,6 +312,7 @@ LOGGING = {
     "loggers": {
         "django.request": {"level": "ERROR"},
         "kombu": {"level": "WARNING"},
+        "uvicorn.error": {"level": "WARNING"},
         "celery.beat": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

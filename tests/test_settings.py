@@ -50,7 +50,7 @@ READ = [
         ("HTTP_X_FORWARDED_PROTO", "https"),
     ),
     ("GLIGABAO_DATABASE_POOL", "DATABASE_POOL", 16, "3", 3),
-    ("REDIS_URL", "CELERY_BROKER_URL", "filesystem://", "redis://h:1/2", "redis://h:1/2"),
+    ("REDIS_URL", "CELERY_BROKER_URL", "files://localhost", "redis://h:1/2", "redis://h:1/2"),
     ("GLIGABAO_PROVIDER", "DEFAULT_PROVIDER", "local", "modal", "modal"),
     ("GLIGABAO_DEFAULT_MODEL", "DEFAULT_MODEL", "", "tiny", "tiny"),
     ("GLIGABAO_LOCAL_SLOTS", "LOCAL_SLOTS", 1, "4", 4),
@@ -160,6 +160,12 @@ def test_everything_is_written_under_the_data_folder(read, tmp_path):
     folders = {name: path for name, path in settings.items() if name.endswith("_DIR")}
     outside = {name for name, path in folders.items() if not Path(path).is_relative_to(tmp_path)}
     assert outside == {"BASE_DIR"}
+
+
+def test_data_folder_is_private(read, tmp_path):
+    read(GLIGABAO_DATA_DIR=str(tmp_path / "new"))
+
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
 
 
 def test_relative_data_folder_is_made_absolute(read, tmp_path, monkeypatch):

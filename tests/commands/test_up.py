@@ -89,7 +89,8 @@ def test_port_in_use_is_refused_before_anything_starts(data_dir):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--port", "70000"], "Cannot listen on 127.0.0.1, port 70000"),
+        (["--port", "70000"], "'70000' is no port"),
+        (["--port", "-1"], "'-1' is no port"),
         (["--host", "nowhere.invalid"], "Cannot listen on nowhere.invalid"),
         (["--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
     ],
@@ -97,7 +98,7 @@ def test_port_in_use_is_refused_before_anything_starts(data_dir):
 def test_address_that_cannot_be_listened_on_is_one_sentence(data_dir, arguments, said):
     result = manage(data_dir, "up", *arguments)
 
-    assert result.returncode == 1
+    assert result.returncode != 0
     assert said in result.stderr
     assert "Traceback" not in result.stderr
 

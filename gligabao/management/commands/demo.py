@@ -21,6 +21,7 @@ from knox.models import AuthToken
 from gligabao.access import TRAINER
 from gligabao.accounts import FIRST_ADMIN, make_token
 from gligabao.management.api_client import ApiClient, ApiError
+from gligabao.management.arguments import DEFAULT_PORT, port
 from gligabao.management.demo_questions import (
     NEEDED_GAIN,
     Score,
@@ -52,7 +53,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, default=1, help="of the training and questions")
         parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="training steps")
-        parser.add_argument("--port", type=int, default=7878, help="0 lets the system choose")
+        parser.add_argument(
+            "--port", type=port, default=DEFAULT_PORT, help="0 lets the system choose"
+        )
         parser.add_argument("--keep", action="store_true", help="leave it running at the end")
 
     def handle(self, *args: Any, **options: Any) -> None:

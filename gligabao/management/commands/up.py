@@ -18,6 +18,7 @@ from gligabao.broker import check_broker
 from gligabao.databases import STANDARD, database_aliases, name_of
 from gligabao.errors import BrokerUnreachable
 from gligabao.health import check_database
+from gligabao.management.arguments import DEFAULT_PORT, port
 from gligabao.management.installation import (
     close_databases,
     lock_file,
@@ -30,7 +31,6 @@ from gligabao.web import open_socket
 from training.models import TrainingJob
 
 DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 7878
 PYTHON = (sys.executable, "-P")
 CELERY = (
     *PYTHON,
@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "--port", type=int, default=DEFAULT_PORT, help="0 lets the system choose"
+            "--port", type=port, default=DEFAULT_PORT, help="0 lets the system choose"
         )
         parser.add_argument("--host", default=DEFAULT_HOST, help="address to listen on")
         parser.add_argument(
@@ -123,16 +123,16 @@ def _only_one() -> IO[str]:
     return file
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, number: int) -> socket.socket:
     try:
-        return open_socket(host, port)
-    except (OSError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            problem = f"Port {port} on {host} is in use. Stop what uses it, or choose another"
-        else:
-            reason = getattr(error, "strerror", None) or error
-            problem = f"Cannot listen on {host}, port {port}: {reason}. Choose another"
-        raise CommandError(f"{problem}: manage.py up --port {DEFAULT_PORT + 1}") from error
+        return open_socket(host, number)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandError(
+                f"Port {number} on {host} is in use. Stop what uses it, or choose another: "
+                f"manage.py up --port {DEFAULT_PORT + 1}"
+            ) from error
+        raise CommandError(f"Cannot listen on {host}, port {number}: {error.strerror}.") from error
 
 
 def _check_broker() -> None:
