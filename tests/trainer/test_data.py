@@ -62,3 +62,12 @@ def test_files_that_are_not_there_are_refused(probe, tmp_path):
     failure = probe("load", path=str(tmp_path / "gone.jsonl"), sha256="0" * 64)
 
     assert failure["reason"] == "dataset_invalid"
+
+
+def test_rows_without_anything_to_learn_are_refused(probe, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "The glue is dry."}\n{"text": ""}\n')
+
+    failure = probe("load", path=str(path), row_format="text")
+
+    assert failure["message"] == "Line 2 of the dataset is empty."

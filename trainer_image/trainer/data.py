@@ -81,6 +81,8 @@ def load_examples(
         check()
         num_records += 1
         example = _encode(tokenizer, row, line_number)
+        if all(label == IGNORED for label in example.labels):
+            raise JobFailed("dataset_invalid", f"Line {line_number} of the dataset is empty.")
         if len(example.input_ids) <= max_length:
             encoded.append(example)
     sample = _trained_text(tokenizer, encoded[0]) if encoded else ""

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import __version__
+from .artifacts import Artifact, save_artifacts
 from .base_models import BaseModel, ensure, models_dir_from_environment
-from .data import load_examples
-from .device import pick_device, prepare_environment
+from .data import Examples, load_examples
+from .device import Device, pick_device, prepare_environment
 from .errors import Stopped, as_job_failure
 from .reporter import Reporter
 from .secret_text import SecretText
 from .spec import JobSpec
 from .stop import StopSignal
 from .uploads import Uploader, UploadGivenUp
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from .sft import TrainResult
 
 EXIT_OK = 0  # completed, or cancelled on request
 EXIT_FAILED = 1
@@ -44,119 +51,146 @@ def run_job(spec: JobSpec, job_dir: Path, *, secrets: tuple[str, ...] = ()) -> i
     )
     try:
         reporter.status("running", versions=_versions())
-        return _run_reported(spec, job_dir, reporter=reporter, stop=stop, secret_text=secret_text)
+        return JobRun(spec, job_dir, reporter, stop, secret_text).to_its_end()
     finally:
         reporter.close()
 
 
-def _run_reported(
-    spec: JobSpec,
-    job_dir: Path,
-    *,
-    reporter: Reporter,
-    stop: StopSignal,
-    secret_text: SecretText,
-) -> int:
-    """Do the work and report its end, however it comes."""
-    try:
-        completed = _work(spec, job_dir, reporter=reporter, stop=stop, secret_text=secret_text)
-    except Stopped:
-        if stop.is_asked:
-            reporter.status("cancelled")
-            return EXIT_OK
-        # The machine takes us away: not an end of the job, so no final report.
-        return SIGNAL_BASE + (stop.signal_number or 0)
-    except Exception as error:
-        print(secret_text.clean(traceback.format_exc()), file=sys.stderr, flush=True)
-        failure = as_job_failure(error)
-        reporter.status("failed", reason=failure.reason, error=failure.message)
-        return EXIT_FAILED
-    reporter.status("completed", **completed)
-    return EXIT_OK
+@dataclass(frozen=True)
+class JobRun:
+    """The work of one job, and what all of its steps need."""
 
+    spec: JobSpec
+    job_dir: Path
+    reporter: Reporter
+    stop: StopSignal
+    secret_text: SecretText
 
-def _work(
-    spec: JobSpec,
-    job_dir: Path,
-    *,
-    reporter: Reporter,
-    stop: StopSignal,
-    secret_text: SecretText,
-) -> dict[str, Any]:
-    """Train, save and upload. Returns the fields of the `completed` report."""
-    prepare_environment(offline=spec.model_source != "huggingface")
-    base = BaseModel(spec.model_id, spec.revision, spec.model_source, spec.model)
-    model_dir = ensure(base, models_dir_from_environment(), check=stop.check, say=_say)
-    stop.check()
+    def to_its_end(self) -> int:
+        """Do the work and report its end, however it comes. Returns the exit code."""
+        try:
+            completed = self._work()
+        except Stopped:
+            if self.stop.is_asked:
+                self.reporter.status("cancelled")
+                return EXIT_OK
+            # The machine takes us away: not an end of the job, so no final report.
+            return SIGNAL_BASE + (self.stop.signal_number or 0)
+        except Exception as error:
+            print(self.secret_text.clean(traceback.format_exc()), file=sys.stderr, flush=True)
+            failure = as_job_failure(error)
+            self.reporter.status("failed", reason=failure.reason, error=failure.message)
+            return EXIT_FAILED
+        self.reporter.status("completed", **completed)
+        return EXIT_OK
 
-    from transformers import AutoTokenizer  # heavy: the first report is out by now
+    def _work(self) -> dict[str, Any]:
+        """Fetch, train, save and upload. Returns the fields of the `completed` report."""
+        prepare_environment(offline=self.spec.model_source != "huggingface")
+        model_dir = self._fetch_model()
 
-    tokenizer = AutoTokenizer.from_pretrained(model_dir)
-    examples = load_examples(
-        Path(spec.dataset_path),
-        tokenizer,
-        sha256=spec.dataset_sha256,
-        row_format=spec.dataset_format,
-        max_length=min(spec.hyperparams.max_length, tokenizer.model_max_length),
-        check=stop.check,
-    )
-    reporter.report("dataset", **examples.report())
-    if examples.num_dropped:
-        reporter.report("warning", code="examples_dropped", message=examples.dropped_message)
+        from transformers import AutoTokenizer  # heavy: the first report is out by now
 
-    from .artifacts import save_artifacts
-    from .sft import train  # heavy: loads torch, peft and trl
+        tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        examples = self._load_examples(tokenizer)
 
-    stop.check()
-    device = pick_device()
-    result = train(
-        spec,
-        model_dir,
-        tokenizer=tokenizer,
-        examples=examples,
-        device=device,
-        reporter=reporter,
-        stop=stop,
-    )
-    summary = {
-        "final_loss": result.final_loss,
-        "last_loss": result.last_loss,
-        "steps": result.steps,
-        "tokens": result.tokens,
-        "num_examples": len(examples.encoded),
-        "params": asdict(spec.hyperparams) | {"seed": spec.seed},
-    }
-    files = save_artifacts(
-        job_dir / OUTPUT,
-        spec,
-        model=result.model,
-        tokenizer=tokenizer,
-        training={
-            "spec": spec.public_fields(),
-            "versions": _versions(),
-            "device": device.name,
-            "dtype": device.dtype_name,
-            "dataset": examples.report(),
-            "result": summary,
-        },
-    )
-    stop.check()
-    size_bytes = sum(file.size_bytes for file in files)
-    reporter.status("uploading", num_files=len(files), size_bytes=size_bytes)
-    if spec.uploads:
+        from .sft import train  # heavier still: loads torch, peft and trl
+
+        self.stop.check()
+        device = pick_device()
+        result = train(
+            self.spec,
+            model_dir,
+            tokenizer=tokenizer,
+            examples=examples,
+            device=device,
+            reporter=self.reporter,
+            stop=self.stop,
+        )
+        summary = self._summary(result, examples)
+        files = self._save(result, tokenizer, examples=examples, device=device, summary=summary)
+        self.stop.check()
+        self._upload(files)
+        return summary | {"files": [asdict(file) for file in files]}
+
+    def _fetch_model(self) -> Path:
+        spec = self.spec
+        base = BaseModel(spec.model_id, spec.revision, spec.model_source, spec.model)
+        model_dir = ensure(base, models_dir_from_environment(), check=self.stop.check, say=_say)
+        self.stop.check()
+        return model_dir
+
+    def _load_examples(self, tokenizer: PreTrainedTokenizerBase) -> Examples:
+        examples = load_examples(
+            Path(self.spec.dataset_path),
+            tokenizer,
+            sha256=self.spec.dataset_sha256,
+            row_format=self.spec.dataset_format,
+            max_length=min(self.spec.hyperparams.max_length, tokenizer.model_max_length),
+            check=self.stop.check,
+        )
+        self.reporter.report("dataset", **examples.report())
+        if examples.num_dropped:
+            self.reporter.report(
+                "warning", code="examples_dropped", message=examples.dropped_message
+            )
+        return examples
+
+    def _summary(self, result: TrainResult, examples: Examples) -> dict[str, Any]:
+        return {
+            "final_loss": result.final_loss,
+            "last_loss": result.last_loss,
+            "steps": result.steps,
+            "tokens": result.tokens,
+            "num_examples": len(examples.encoded),
+            "params": asdict(self.spec.hyperparams) | {"seed": self.spec.seed},
+        }
+
+    def _save(
+        self,
+        result: TrainResult,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        examples: Examples,
+        device: Device,
+        summary: dict[str, Any],
+    ) -> list[Artifact]:
+        return save_artifacts(
+            self.job_dir / OUTPUT,
+            self.spec,
+            model=result.model,
+            tokenizer=tokenizer,
+            training={
+                "spec": self.spec.public_fields(),
+                "versions": _versions(),
+                "device": device.name,
+                "dtype": device.dtype_name,
+                "dataset": examples.report(),
+                "result": summary,
+            },
+        )
+
+    def _upload(self, files: Sequence[Artifact]) -> None:
+        """Put the files where the control plane wants them; what cannot go now stays."""
+        size_bytes = sum(file.size_bytes for file in files)
+        self.reporter.status("uploading", num_files=len(files), size_bytes=size_bytes)
+        if not self.spec.uploads:
+            return
         uploader = Uploader(
-            spec.uploads, job_token=spec.job_token, secret_text=secret_text, stop=stop
+            self.spec.uploads,
+            job_token=self.spec.job_token,
+            secret_text=self.secret_text,
+            stop=self.stop,
         )
         try:
-            uploader.upload(job_dir / OUTPUT, files)
+            uploader.upload(self.job_dir / OUTPUT, files)
         except UploadGivenUp as error:
-            reporter.report(
+            self.reporter.report(
                 "warning",
                 code="upload_incomplete",
                 message=f"Not everything could be uploaded ({error}); "
                 "the files wait in the job's output folder.",
             )
-    return summary | {"files": [asdict(file) for file in files]}
 
 
 def _versions() -> dict[str, str]:
