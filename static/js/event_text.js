@@ -5,7 +5,7 @@ const NONFINITE = { nan: "NaN", inf: "Infinity" };
 const LOSSES = ["loss", "eval_loss", "final_loss"];
 
 export function numberText(value) {
-  if (Number.isInteger(value)) return String(value);
+  if (Number.isInteger(value)) return String(BigInt(value));
   if (Math.abs(value) >= 1000) return value.toFixed(0);
   if (Math.abs(value) < 1e-4) {
     const [digits, exponent] = value.toExponential(3).split("e");

@@ -114,7 +114,7 @@ export async function readJson(url) {
 }
 
 // Calls `work` soon, at most once per `ms` and never twice at a time. What failed is tried
-// again, later each time.
+// again, later each time. Nothing is done while the page is hidden: once seen it catches up.
 export function throttled(work, ms) {
   let timer = 0;
   let isBusy = false;
@@ -126,6 +126,7 @@ export function throttled(work, ms) {
   };
   const run = async () => {
     timer = 0;
+    if (document.hidden) return;
     isBusy = true;
     isWanted = false;
     try {
@@ -133,7 +134,7 @@ export function throttled(work, ms) {
       pause = ms;
     } catch (error) {
       console.warn(String(error));
-      isWanted = !document.hidden;
+      isWanted = true;
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }
     isBusy = false;

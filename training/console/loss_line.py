@@ -21,8 +21,8 @@ class LossLine:
     """Segments of one line (SVG points), marks where it has a gap, the axes' ends, and words."""
 
     segments: list[str]
-    dots: list[tuple[float, float]]
-    gaps: list[float]
+    dots: list[tuple[str, str]]
+    gaps: list[str]
     lowest: str
     highest: str
     first_step: str
@@ -47,8 +47,8 @@ def loss_line(points: Sequence[Point]) -> LossLine | None:
     placed = [[place(step, loss) for step, loss in run] for run in runs]
     return LossLine(
         segments=[" ".join(f"{x:g},{y:g}" for x, y in run) for run in placed if len(run) > 1],
-        dots=[run[0] for run in placed if len(run) == 1],
-        gaps=[_scaled(step, first, last, LEFT, WIDTH - RIGHT) for step in gaps],
+        dots=[(f"{x:g}", f"{y:g}") for run in placed if len(run) == 1 for x, y in run],
+        gaps=[f"{_scaled(step, first, last, LEFT, WIDTH - RIGHT):g}" for step in gaps],
         lowest=number_text(low),
         highest=number_text(high),
         first_step=str(first),
