@@ -36,15 +36,21 @@ class HeaderSessionAuthentication(SessionAuthentication):
         super().enforce_csrf(without_form)
 
 
+class UploadForm(QueryDict):
+    """A form whose fields are not here but come one by one. Django asks it as any other form."""
+
+    parts: Iterator[Part]
+
+
 class UploadParser(parsers.BaseParser):
     """Hands the parts to the view one by one; nothing is read before it asks."""
 
     media_type = "multipart/form-data"
 
-    def parse(
-        self, stream: Any, media_type: Any = None, parser_context: Any = None
-    ) -> Iterator[Part]:
-        return parts_of(stream, media_type)
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> UploadForm:
+        form = UploadForm()
+        form.parts = parts_of(stream, media_type)
+        return form
 
 
 def receive(parts: Iterable[Part], *, db: str) -> tuple[Dataset, Outcome]:

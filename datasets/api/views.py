@@ -81,7 +81,9 @@ class DatasetsView(APIView):
         check_query(request)
         if not (request.content_type or "").lower().startswith(UploadParser.media_type):
             _refuse_json(request)
-        dataset, outcome = receive(request.data, db=current_database())
+        # A request without a body has no parts; it never gets to the parser.
+        parts = getattr(request.data, "parts", ())
+        dataset, outcome = receive(parts, db=current_database())
         is_same = outcome is services.Outcome.SAME
         return Response(
             DatasetSerializer(dataset).data,
