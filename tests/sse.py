@@ -134,6 +134,7 @@ class SseClient:
 
     def until_closed(self) -> list[Sse]:
         """All events up to the end of the connection."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
         found = []
         try:
             while True:

@@ -10,7 +10,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
 
 NUM_EVENTS = 1000
-PADDING = "x" * 16_000  # so that the events fill the buffers of the system
+PADDING = "x" * 8_000  # so that the events fill the buffers of the system
 
 
 def test_p15_a_reader_that_stops_reading_is_cut_off_and_catches_up(open_feed, any_db, web):
