@@ -16,8 +16,9 @@ import httpx
 from tests.faults.installation import Installation
 
 EVERY_SECONDS = 0.1
-PAGE_STATUS = re.compile(r'data-status="([a-z]+)"')
-PAGE_STEP = re.compile(r'data-last-step="(\d+)"')
+# What a person reads on the page.
+PAGE_STATUS = re.compile(r'class="pill ([a-z]+)')
+PAGE_STEP = re.compile(r'data-field="steps">(\d+)')
 
 
 @dataclass(frozen=True)
