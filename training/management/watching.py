@@ -22,6 +22,7 @@ from training.progress import percent_done
 from training.services.jobs import get_job
 from training.states import JobStatus
 
+BAR_FIELDS = ("step", "loss", "nonfinite")  # what fits beside a bar
 NO_WORKER_SECONDS = 5  # a worker looks at the queue every second
 
 
@@ -74,7 +75,8 @@ def _bar(command: RowCommand) -> AbstractContextManager[Progress]:
 
 def _move(bar: Progress, task: Any, event: JobEvent, job: TrainingJob) -> None:
     step = event.data.get("step") or 0
-    text = printable(f"of {job.num_train_steps}: {event_text(event.type, event.data)}")
+    short = {name: event.data[name] for name in BAR_FIELDS if name in event.data}
+    text = printable(f"of {job.num_train_steps}: {event_text(event.type, short)}")
     bar.update(task, completed=percent_done(step, job.num_train_steps), text=text)
 
 
