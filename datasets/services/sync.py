@@ -77,7 +77,7 @@ def sync_folder(folder: str, *, db: str) -> Synced:
         return _sync_invalid(folder, error, db=db)
     known = Dataset.objects.using(db).filter(folder=folder).first()
     if known and _is_current(known, manifest, db=db):
-        return Synced(known)
+        return _found_again(known, db=db)
     if not (path / manifest.file).is_file():
         return _sync_without_file(folder, manifest, known, db=db)
     return _read(folder, path / manifest.file, manifest, db=db)
@@ -105,6 +105,15 @@ def _is_current(dataset: Dataset, manifest: Manifest, *, db: str) -> bool:
         return False
     version = DatasetVersion.objects.using(db).filter(sha256=dataset.sha256).first()
     return version is not None and version.is_intact
+
+
+def _found_again(dataset: Dataset, *, db: str) -> Synced:
+    """A file that was missing in between is back as it was."""
+    status = folders.live_status(dataset, db=db)
+    if dataset.status != status:
+        Dataset.objects.using(db).filter(pk=dataset.pk).update(status=status)
+        dataset.status = status
+    return Synced(dataset)
 
 
 def _read(folder: str, path: Path, manifest: Manifest, *, db: str) -> Synced:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import BinaryIO
 
+from django.db.models import Q
 from django.utils import timezone
 
 from datasets.formats import check_filename
@@ -56,7 +57,7 @@ def store(
     refuse_invalid(item)
     version = keep_version(item)
     folder = folders.upload_folder(filename)
-    old = Dataset.objects.using(db).filter(filename=filename).first()
+    old = Dataset.objects.using(db).filter(Q(filename=filename) | Q(folder=folder)).first()
     manifest = Manifest(
         folders.UPLOAD_FILE,
         name or (old.name if old else filename),
