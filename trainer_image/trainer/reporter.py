@@ -29,7 +29,7 @@ MAX_BATCH = 500  # the contract's limit for one POST
 HTTP_TIMEOUT_SECONDS = 10.0
 MAX_BACKOFF_SECONDS = 30.0
 MAX_BACKOFF_AT_END_SECONDS = 2.0
-CLOSE_TIMEOUT_SECONDS = 60.0
+CLOSE_SECONDS = 60.0
 
 GONE = frozenset({401, 403, 404, 410})  # this job has nobody to report to any more
 TOO_LARGE_OR_BAD = frozenset({400, 413})
@@ -85,7 +85,7 @@ class Reporter:
         except OSError as error:  # a full disk must not end the second way out
             print(f"events.jsonl: {error.strerror}", file=sys.stderr)
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_SECONDS) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Wait until everything is delivered, at most `timeout` seconds."""
         self._closing.set()
         self._wake.set()

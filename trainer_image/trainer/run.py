@@ -16,7 +16,7 @@ from .base_models import BaseModel, ensure, models_dir_from_environment
 from .data import Examples, load_examples
 from .device import Device, pick_device, prepare_environment
 from .errors import Stopped, as_job_failure
-from .reporter import Reporter
+from .reporter import CLOSE_SECONDS, Reporter
 from .secret_text import SecretText
 from .spec import JobSpec
 from .stop import StopSignal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EXIT_OK = 0  # completed, or cancelled on request
 EXIT_FAILED = 1
+STOPPED_CLOSE_SECONDS = 10.0
 SIGNAL_BASE = 128  # what a shell adds to the number of a signal
 
 OUTPUT = "output"
@@ -53,7 +54,8 @@ def run_job(spec: JobSpec, job_dir: Path, *, secrets: tuple[str, ...] = ()) -> i
         reporter.status("running", versions=_versions())
         return JobRun(spec, job_dir, reporter, stop, secret_text).to_its_end()
     finally:
-        reporter.close()
+        # Whoever asked for the end may use force soon, and the log has everything.
+        reporter.close(STOPPED_CLOSE_SECONDS if stop.is_set else CLOSE_SECONDS)
 
 
 @dataclass(frozen=True)
