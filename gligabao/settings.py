@@ -274,6 +274,15 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Fine-tune open language models, watch every step, use the result.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "JobStatus": "training.states.JobStatus",
+        "DatasetStatus": "datasets.models.DatasetStatus",
+        "StopStatus": ["stopping", "cancelled"],
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "gligabao.schema.add_feed",
+    ],
     # The page's scripts come with a package; nothing is loaded from a CDN.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

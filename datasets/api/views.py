@@ -46,6 +46,7 @@ class DatasetsView(APIView):
     parser_classes = (UploadParser, StrictJSONParser)
 
     @extend_schema(
+        operation_id="list_datasets",
         tags=TAGS,
         summary="List datasets, newest first",
         parameters=[
@@ -64,6 +65,7 @@ class DatasetsView(APIView):
         return Response({"datasets": DatasetSummarySerializer(datasets, many=True).data})
 
     @extend_schema(
+        operation_id="upload_dataset",
         tags=TAGS,
         summary="Upload a JSONL file",
         description="New or changed content is a 201, the content that is there already a 200. "
@@ -95,6 +97,7 @@ class DatasetView(APIView):
     """One training file, by its name."""
 
     @extend_schema(
+        operation_id="get_dataset",
         tags=TAGS,
         summary="Read one dataset with its report",
         parameters=[DB],
@@ -107,6 +110,7 @@ class DatasetView(APIView):
         return Response(DatasetSerializer(dataset).data)
 
     @extend_schema(
+        operation_id="delete_dataset",
         tags=TAGS,
         summary="Delete an uploaded dataset",
         description="409 while an unfinished job uses it, and for files that were not uploaded.",
@@ -123,6 +127,7 @@ class DatasetRowsView(APIView):
     """The rows of a training file as the trainer sees them."""
 
     @extend_schema(
+        operation_id="list_dataset_rows",
         tags=TAGS,
         summary="Read rows as the trainer sees them",
         description="Each text is cut after 2 kB and told with its true length. Pages hold at "

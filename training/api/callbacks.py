@@ -47,6 +47,7 @@ class EventsView(JobEventsView):
         return self.request is not None and self.request.method == "POST"
 
     @extend_schema(
+        tags=["jobs"],
         operation_id="list_job_events",
         parameters=examples.EVENTS_PARAMETERS,
         responses=examples.EVENTS,
@@ -55,6 +56,7 @@ class EventsView(JobEventsView):
         return super().get(request, run_id)
 
     @extend_schema(
+        tags=["trainer"],
         operation_id="report_events",
         request=examples.REPORTS,
         responses=examples.RECEIVED,
@@ -70,6 +72,7 @@ class UploadsView(APIView):
     permission_classes = [IsTrainerOfJob]
 
     @extend_schema(
+        tags=["trainer"],
         operation_id="request_uploads",
         request=UploadsSerializer,
         responses=examples.UPLOADS,

@@ -99,7 +99,7 @@ EVENTS = inline_serializer(
     },
 )
 REPORTS = inline_serializer(
-    "Report",
+    "TrainerReport",
     {
         "type": serializers.CharField(),
         "boot": serializers.CharField(required=False),

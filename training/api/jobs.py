@@ -35,6 +35,7 @@ DEFAULT_POINTS = 2000
 
 class JobsView(APIView):
     @extend_schema(
+        tags=["jobs"],
         operation_id="list_jobs",
         parameters=[
             *examples.LIST_PARAMETERS,
@@ -49,6 +50,7 @@ class JobsView(APIView):
         return Response({"jobs": JobSerializer(rows, many=True).data})
 
     @extend_schema(
+        tags=["jobs"],
         operation_id="start_job",
         request=StartJobSerializer,
         parameters=[OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER)],
@@ -69,18 +71,23 @@ class JobsView(APIView):
 
 
 class JobView(APIView):
-    @extend_schema(operation_id="get_job", responses=JobSerializer)
+    @extend_schema(tags=["jobs"], operation_id="get_job", responses=JobSerializer)
     def get(self, request: Request, run_id: int) -> Response:
         return Response(JobSerializer(jobs.get_job(run_id, db=current_database())).data)
 
-    @extend_schema(operation_id="update_job", request=UpdateJobSerializer, responses=JobSerializer)
+    @extend_schema(
+        tags=["jobs"],
+        operation_id="update_job",
+        request=UpdateJobSerializer,
+        responses=JobSerializer,
+    )
     def patch(self, request: Request, run_id: int) -> Response:
         body = UpdateJobSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         job = jobs.update_job(run_id, body.validated_data, db=current_database())
         return Response(JobSerializer(job).data)
 
-    @extend_schema(operation_id="delete_job", responses={204: None})
+    @extend_schema(tags=["jobs"], operation_id="delete_job", responses={204: None})
     def delete(self, request: Request, run_id: int) -> Response:
         jobs.delete_job(run_id, db=current_database())
         return Response(status=204)
@@ -88,7 +95,10 @@ class JobView(APIView):
 
 class StopJobView(APIView):
     @extend_schema(
-        operation_id="stop_job", request=StopJobSerializer, responses={202: examples.STOPPING}
+        tags=["jobs"],
+        operation_id="stop_job",
+        request=StopJobSerializer,
+        responses={202: examples.STOPPING},
     )
     def post(self, request: Request, run_id: int) -> Response:
         StopJobSerializer(data=request.data).is_valid(raise_exception=True)
@@ -99,7 +109,10 @@ class StopJobView(APIView):
 
 class RetryJobView(APIView):
     @extend_schema(
-        operation_id="retry_job", request=RetryJobSerializer, responses={201: JobSerializer}
+        tags=["jobs"],
+        operation_id="retry_job",
+        request=RetryJobSerializer,
+        responses={201: JobSerializer},
     )
     def post(self, request: Request, run_id: int) -> Response:
         body = RetryJobSerializer(data=request.data)
@@ -128,7 +141,7 @@ class JobEventsView(APIView):
 
 
 class JobLogsView(APIView):
-    @extend_schema(operation_id="get_job_logs", responses=examples.LOGS)
+    @extend_schema(tags=["jobs"], operation_id="get_job_logs", responses=examples.LOGS)
     def get(self, request: Request, run_id: int) -> Response:
         check_query(request)
         job = jobs.get_job(run_id, db=current_database())
@@ -151,6 +164,7 @@ class JobLogsView(APIView):
 
 class JobMetricsView(APIView):
     @extend_schema(
+        tags=["jobs"],
         operation_id="get_job_metrics",
         parameters=[OpenApiParameter("points", int, description="At most so many per series.")],
         responses=examples.METRICS,
@@ -168,7 +182,9 @@ class JobMetricsView(APIView):
 
 
 class JobAttemptsView(APIView):
-    @extend_schema(operation_id="list_job_attempts", responses=examples.LIST_OF_ATTEMPTS)
+    @extend_schema(
+        tags=["jobs"], operation_id="list_job_attempts", responses=examples.LIST_OF_ATTEMPTS
+    )
     def get(self, request: Request, run_id: int) -> Response:
         check_query(request)
         job = jobs.get_job(run_id, db=current_database())

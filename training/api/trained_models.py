@@ -28,6 +28,7 @@ from training.services import trained_models
 
 class TrainedModelsView(APIView):
     @extend_schema(
+        tags=["models"],
         operation_id="list_models",
         parameters=examples.LIST_PARAMETERS,
         responses=examples.LIST_OF_MODELS,
@@ -40,12 +41,13 @@ class TrainedModelsView(APIView):
 
 
 class TrainedModelView(APIView):
-    @extend_schema(operation_id="get_model", responses=TrainedModelSerializer)
+    @extend_schema(tags=["models"], operation_id="get_model", responses=TrainedModelSerializer)
     def get(self, request: Request, model_id: int) -> Response:
         model = trained_models.get_model(model_id, db=current_database())
         return Response(TrainedModelSerializer(model).data)
 
     @extend_schema(
+        tags=["models"],
         operation_id="update_model",
         request=UpdateModelSerializer,
         responses=TrainedModelSerializer,
@@ -56,7 +58,7 @@ class TrainedModelView(APIView):
         model = trained_models.update_model(model_id, body.validated_data, db=current_database())
         return Response(TrainedModelSerializer(model).data)
 
-    @extend_schema(operation_id="delete_model", responses={204: None})
+    @extend_schema(tags=["models"], operation_id="delete_model", responses={204: None})
     def delete(self, request: Request, model_id: int) -> Response:
         trained_models.delete_model(model_id, db=current_database())
         return Response(status=204)
@@ -64,6 +66,7 @@ class TrainedModelView(APIView):
 
 class ModelFileView(APIView):
     @extend_schema(
+        tags=["models"],
         operation_id="get_model_file",
         parameters=[OpenApiParameter("path", str, OpenApiParameter.PATH)],
         responses={302: None},
@@ -75,6 +78,7 @@ class ModelFileView(APIView):
 
 class InferView(APIView):
     @extend_schema(
+        tags=["models"],
         operation_id="infer",
         request=InferSerializer,
         responses=examples.INFER_ANSWER,
