@@ -125,21 +125,27 @@ async def _within_limit(django_app: App, scope: Scope, receive: Receive, send: S
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
-        if size > _limit(scope):
-            raise _too_large(scope)
-        return message
+        # To Django it looks as if the client went away, so that it drops what it has.
+        return message if size <= _limit(scope) else {"type": "http.disconnect"}
 
     async def noticing_send(message: Message) -> None:
         nonlocal has_started
         has_started = True
         await send(message)
 
-    try:
-        await django_app(scope, counted_receive, noticing_send)
-    except TooLarge as error:
-        if has_started:
-            raise
-        await _answer(_response(error), receive, send)
+    await django_app(_with_length(scope), counted_receive, noticing_send)
+    if size > _limit(scope) and not has_started:
+        await _answer(_response(_too_large(scope)), receive, send)
+
+
+def _with_length(scope: Scope) -> Scope:
+    """Say how long a chunked body can be at most: REST framework takes one without a length for
+    no body at all, and would start a default job for a request that asked for something else."""
+    names = {name for name, _ in scope["headers"]}
+    if b"transfer-encoding" not in names or b"content-length" in names:
+        return scope
+    length = (b"content-length", str(_limit(scope)).encode())
+    return scope | {"headers": [*scope["headers"], length]}
 
 
 def _response(error: GligabaoError) -> Response:

@@ -18,7 +18,7 @@ _COMPRESSED = {
 }
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{", b"[\x00", b"\x00[")
 _DELIMITERS = {",": "CSV", "\t": "tab-separated CSV", ";": "semicolon-separated CSV"}
-_MAX_HEADER_NAME = 60  # characters; longer fields are prose with commas, not column names
+_MAX_HEADER_WORDS = 4  # of a column name; longer fields are prose with commas
 
 
 def check_kind(head: bytes) -> None:
@@ -64,4 +64,4 @@ def json_array() -> RowError:
 
 
 def _is_column(field: str) -> bool:
-    return 0 < len(field.strip()) <= _MAX_HEADER_NAME and "{" not in field
+    return 0 < len(field.split()) <= _MAX_HEADER_WORDS and "{" not in field

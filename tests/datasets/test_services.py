@@ -14,7 +14,10 @@ from datasets.services import Outcome
 from gligabao.errors import DatasetDamaged, InvalidRequest, TooLarge
 from tests.datasets.uploads import GOOD
 
-BETTER = GOOD + b'{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}\n'
+BETTER = (
+    GOOD
+    + b'{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}\n'
+)
 ALL_DATABASES = pytest.mark.django_db(databases=["default", "second"])
 
 
@@ -63,7 +66,11 @@ class TestOnEachDatabase:
         assert {"nul", "control_tokens"} <= {w["code"] for w in dataset.report["warnings"]}
 
     def test_sync_finds_folders(self, any_db, settings):
-        root = settings.DATASETS_DIR if any_db == "default" else settings.DATA_DIR / "datasets_training_pg"
+        root = (
+            settings.DATASETS_DIR
+            if any_db == "default"
+            else settings.DATA_DIR / "datasets_training_pg"
+        )
         make_folder(root, "a")
 
         result = services.sync_from_directory(any_db)
@@ -100,7 +107,9 @@ def test_damaged_file_is_not_trained_on(dataset_folders, where, harm):
     else:
         path.unlink()
 
-    with pytest.raises(DatasetDamaged, match=r"(does not match its record|is missing).*[Uu]pload it again"):
+    with pytest.raises(
+        DatasetDamaged, match=r"(does not match its record|is missing).*[Uu]pload it again"
+    ):
         services.open_for_job("mine.jsonl", db="default")
     save()
 

@@ -143,7 +143,9 @@ def test_large_tool_calls_and_numbers_are_cut_or_shown_as_numbers(api_as):
 
     first, second = client.get(f"{DATASETS}/mine.jsonl/rows").json()["rows"]
 
-    assert first["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"n": 1.2345678901234568e29}
+    assert first["messages"][1]["tool_calls"][0]["function"]["arguments"] == {
+        "n": 1.2345678901234568e29
+    }
     assert second["messages"][1]["tool_calls"]["is_cut"]
     assert second["messages"][1]["tool_calls"]["length"] > 9000
 

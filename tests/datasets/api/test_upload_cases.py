@@ -187,7 +187,7 @@ def test_d25_names_as_sent(api_as, case, dataset_folders, stored_files, index):
         b'name="file"; filename="caf\xe9.jsonl"',
         b"name=\"file\"; filename*=UTF-8''..%2Fx.jsonl",
         b"name=\"file\"; filename*=UTF-8''%E9.jsonl",
-        b"name=\"file\"; filename=\"good.jsonl\"; filename*=UTF-8''bad%00.jsonl",
+        b'name="file"; filename="good.jsonl"; filename*=UTF-8\'\'bad%00.jsonl',
         b'name="file"; filename=../x.jsonl',
         b'name="file"; filename="a\xef\xbf\xbd.jsonl"',
         b'name="file"; filename="D:x.jsonl"',
