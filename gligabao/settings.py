@@ -320,7 +320,10 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django.request": {"level": "ERROR"},
+        "django_eventstream": {"level": "WARNING"},  # it tells of every stream that opens
         "kombu": {"level": "WARNING"},
+        "django_eventstream": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
         "uvicorn.error": {"level": "WARNING"},
         "celery.beat": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
