@@ -63,7 +63,8 @@ def append_server_event(run_id: int, type: str, *, db: str, **data: Any) -> Appe
 
 def _unseen(job: TrainingJob, reports: Sequence[Report], db: str) -> list[Report]:
     """The reports that are neither stored nor twice in this batch, in their order."""
-    stored = JobEvent.objects.using(db).filter(run=job)
+    boots = {report.boot for report in reports}
+    stored = JobEvent.objects.using(db).filter(run=job, boot__in=boots)
     numbers = [report.source_seq for report in reports if report.source_seq is not None]
     digests = [report.digest for report in reports if report.digest and report.type != "log"]
     seen: set[tuple[str, int | str]] = set()

@@ -29,7 +29,7 @@ class Installation:
     url: str = ""
     token: str = ""
     password: str = ""
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[bytes] | None = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -48,12 +48,15 @@ class Installation:
     def start(self) -> None:
         """Start it, read the first admin's password, and make a token."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        log = (self.folder / "up.log").open("w")
-        self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", "0"],
-            cwd=ROOT, env=self.env, stdout=log, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
-        )  # fmt: skip
+        with (self.folder / "up.log").open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--port", "0"],
+                cwd=ROOT,
+                env=self.env,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         said = self._wait_for(r"Pages\s+(http://\S+?)/?$")
         self.url = said.group(1)
         if found := re.search(r"[Pp]assword:?\s+(\S+)", self.log):
