@@ -16,6 +16,8 @@ from datasets.formats.report import RowError
 MAX_DEPTH = 64  # levels of objects and lists in one row; a chat row with tools needs about 10
 MAX_DIGITS = 308  # of an integer: more do not fit a double, which is what most readers use
 
+ESCAPED_QUOTE = b"\\u0022"
+
 TOO_DEEP = f"Objects and lists nest deeper than {MAX_DEPTH} levels."
 
 
@@ -25,8 +27,10 @@ def parse(line: bytes, *, start: int = 0) -> Any:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise explain(line, str(error), start=start) from error
-    check_depth(measure(value)[1])
-    check_doubled_keys(line)
+    num_quotes, depth = measure(value)
+    check_depth(depth)
+    if num_quotes != line.count(b'"') or ESCAPED_QUOTE in line:
+        check_doubled_keys(line)
     return value
 
 
@@ -44,22 +48,23 @@ def measure(value: Any) -> tuple[int, int]:
     (Not so if a quote is written as \\u0022; such lines are read pair by pair.)
     """
     num_quotes = depth = 0
-    level = [value]
+    level = [value] if isinstance(value, (dict, list)) else []
     while level:
+        depth += 1
         deeper: list[Any] = []
-        has_container = False
         for item in level:
-            kind = type(item)
-            if kind is str:
-                num_quotes += 2 + item.count('"')
-            elif kind is dict:
-                has_container = True
-                deeper.extend(item)
-                deeper.extend(item.values())
-            elif kind is list:
-                has_container = True
-                deeper.extend(item)
-        depth += has_container
+            parts = item
+            if type(item) is dict:
+                num_quotes += 2 * len(item) + "".join(item).count('"')
+                parts = item.values()
+            for part in parts:
+                kind = type(part)
+                if kind is str:
+                    num_quotes += 2
+                    if '"' in part:
+                        num_quotes += part.count('"')
+                elif kind is dict or kind is list:
+                    deeper.append(part)
         level = deeper
     return num_quotes, depth
 
