@@ -35,7 +35,7 @@ from training.states import FINAL, JobStatus
 
 USER = "demo"
 BASE_MODEL = "smollm2-135m"
-DEFAULT_STEPS = 150
+DEFAULT_STEPS = 120
 NUM_QUESTIONS = 10
 MAX_TOKENS = 48
 QUESTIONS = settings.BASE_DIR / "datasets" / "sample" / "questions.jsonl"
