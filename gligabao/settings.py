@@ -322,7 +322,6 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "django_eventstream": {"level": "WARNING"},  # it tells of every stream that opens
         "kombu": {"level": "WARNING"},
-        "django_eventstream": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "uvicorn.error": {"level": "WARNING"},
         "celery.beat": {"level": "WARNING"},
