@@ -18,7 +18,9 @@ _PATTERNS = (
     re.compile(r"(?i)((?:x-amz-[a-z-]+|signature|token|awsaccesskeyid|key-pair-id)=)[^&\s\"'<>;]+"),
     re.compile(r"(/artifacts/)[A-Za-z0-9_:.\-]{20,}"),
     # Headers.
-    re.compile(r"(?i)((?:authorization|proxy-authorization)\s*[:=]\s*['\"]?(?:bearer|basic|token)?\s*)[^\s'\",;]+"),
+    re.compile(
+        r"(?i)((?:authorization|proxy-authorization)\s*[:=]\s*['\"]?(?:bearer|basic|token)?\s*)[^\s'\",;]+"
+    ),
     re.compile(r"(?i)(\bbearer\s+)[A-Za-z0-9._~+/=\-]{8,}"),
     re.compile(r"(?i)(\b(?:set-)?cookie\s*:\s*)[^\r\n]+"),
     # Tokens by their shape.
