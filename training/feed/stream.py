@@ -13,8 +13,9 @@ from django.db import DatabaseError, connections
 from django_eventstream.views import Listener
 
 from training.feed.channels import all_channel, run_channel
+from training.feed.listeners import listeners
 from training.feed.messages import KEEPALIVE, PAGE, Message, messages_from
-from training.feed.tailer import Tailer, listeners
+from training.feed.tailer import Tailer
 
 logger = logging.getLogger(__name__)
 

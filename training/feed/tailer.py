@@ -7,7 +7,6 @@ sees the gap in `seq` and reads the rows itself.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections import defaultdict
@@ -18,11 +17,11 @@ from typing import NamedTuple
 from django.db import DatabaseError, connections
 from django.db.models import Q
 from django.utils import timezone
-from django_eventstream.views import Listener, ListenerManager
 
 from training.feed import doorbell
 from training.feed.channels import all_channel, run_channel
-from training.feed.messages import PAGE, Message, message_of
+from training.feed.listeners import listeners
+from training.feed.messages import PAGE, message_of
 from training.models import JobEvent, TrainingJob
 from training.states import UNFINISHED
 
@@ -31,65 +30,8 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 # A job's `touched_at` comes from the clock of its writer, and is older than its commit.
 WINDOW = timedelta(seconds=30)
-MAX_WAITING = PAGE
 # After each page of a burst, so that readers which keep up are not overrun by it.
 BREATH_SECONDS = 0.02
-
-
-class Listeners(ListenerManager):
-    """The streams of this process by channel, each with at most MAX_WAITING messages waiting."""
-
-    def add_to_queues(self, channel: str, messages: Sequence[Message]) -> None:
-        """Hand messages to a channel's streams; one with no room for them has an overflow."""
-        loops: dict[asyncio.AbstractEventLoop, list[Listener]] = defaultdict(list)
-        with self.lock:
-            for listener in self.listeners_by_channel.get(channel, ()):
-                waiting = listener.channel_items.setdefault(channel, [])
-                if len(waiting) + len(messages) > MAX_WAITING:
-                    listener.overflow = True
-                    waiting.clear()
-                elif not listener.overflow:
-                    waiting.extend(messages)
-                loops[listener.loop].append(listener)
-        for loop, woken in loops.items():
-            _wake(loop, woken)
-
-    def take(self, listener: Listener) -> list[Message]:
-        """What waits for a stream; it waits no longer."""
-        with self.lock:
-            waiting = [message for items in listener.channel_items.values() for message in items]
-            listener.channel_items.clear()
-            return waiting
-
-    def start_over(self, listener: Listener) -> None:
-        """Forget what waits, and that there was too much: the stream reads the rows again."""
-        with self.lock:
-            listener.channel_items.clear()
-            listener.overflow = False
-
-    def has_reader(self, channel: str) -> bool:
-        return channel in self.listeners_by_channel
-
-    def remove_listener(self, listener: Listener) -> None:
-        """Remove a stream; safe to repeat, and for one that was never added."""
-        with self.lock:
-            for channel in listener.channels:
-                readers = self.listeners_by_channel.get(channel, set())
-                readers.discard(listener)
-                if not readers:
-                    self.listeners_by_channel.pop(channel, None)
-
-
-def _wake(loop: asyncio.AbstractEventLoop, woken: Sequence[Listener]) -> None:
-    """One call for all: each call from a thread costs the loop a wake-up."""
-    try:
-        loop.call_soon_threadsafe(lambda: [listener.aevent.set() for listener in woken])
-    except RuntimeError:
-        if not loop.is_closed():  # closed: the server is going down, and its streams with it
-            raise
-
-
-listeners = Listeners()
 
 
 class _Place(NamedTuple):

@@ -14,8 +14,9 @@ from tests.sse import SseParser
 from tests.training.feed.feed_events import append_progress
 from training.feed import stream as stream_module
 from training.feed.channels import all_channel, run_channel
+from training.feed.listeners import listeners
 from training.feed.stream import RunFeed, Stream
-from training.feed.tailer import listeners, tailer_of
+from training.feed.tailer import tailer_of
 from training.feed.view import _session_may_read, _token_may_read
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])

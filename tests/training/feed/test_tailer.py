@@ -10,7 +10,8 @@ from django_eventstream.views import Listener
 from tests.factories import end_job, make_job
 from tests.training.feed.feed_events import append_progress
 from training.feed.channels import all_channel, run_channel
-from training.feed.tailer import Tailer, listeners
+from training.feed.listeners import listeners
+from training.feed.tailer import Tailer
 from training.models import JobEvent, TrainingJob
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
