@@ -10,7 +10,8 @@ from tests.training.feed.feed_events import append_progress, seqs_of
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
 
 END_CONNECTIONS = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_port = ANY(%s)"
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND client_port = ANY(%s)"
 )
 
 
@@ -35,6 +36,10 @@ def test_a_stream_goes_on_when_postgres_drops_every_connection_of_the_web_proces
 
 
 def _ports(web):
-    """The ports on our side of everything that the web process is connected to."""
+    """The ports on its side of the web process's connections to PostgreSQL.
+
+    To PostgreSQL only: connections to elsewhere may have the port of another client of it.
+    """
+    postgres = int(connections["pg"].settings_dict["PORT"] or 5432)
     sockets = psutil.Process(web.process.pid).net_connections("tcp")
-    return [one.laddr.port for one in sockets if one.raddr]
+    return [one.laddr.port for one in sockets if one.raddr and one.raddr.port == postgres]
