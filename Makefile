@@ -9,6 +9,7 @@ PORT ?= 7878
 DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
 
+SOURCES := gligabao training datasets trainer_image benchmarks tests
 RUN := .venv/bin/python
 # Modules are compiled when they are first imported: most of torch never is.
 PIP := $(RUN) -m pip install --disable-pip-version-check --quiet --no-compile
@@ -35,11 +36,15 @@ up: .venv/installed
 test: install
 	$(RUN) -m pytest $(PYTEST_ARGS)
 
+# Commands make their data folder when they load the settings; lint leaves ./data alone.
+lint: export GLIGABAO_DATA_DIR := .venv/lint-data
 lint: install
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
 	$(RUN) manage.py check
 	$(RUN) manage.py makemigrations --check --dry-run
+	find $(SOURCES) -name '*.py' | xargs wc -l | awk '$$1 > 400 && $$2 != "total" \
+	  { print "Long, look for a second subject: " $$2 ", " $$1 " lines" }'
 
 bench: install
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(RUN) $$script || exit 1; done

@@ -6,8 +6,11 @@ import socket
 
 import pytest
 
+from gligabao.management.commands.up import _what_becomes_of
 from tests.commands.ups import CHILDREN, Up, json_of, lives, manage, status_of
+from tests.factories import make_job
 from tests.waiting import eventually
+from training.states import JobStatus
 
 
 @pytest.fixture
@@ -192,3 +195,16 @@ def test_everything_that_is_written_lies_in_the_data_folder(data_dir, tmp_path):
     assert not list(home.iterdir())
     assert not list(elsewhere.iterdir())
     assert (data_dir.stat().st_mode & 0o077) == 0 or (data_dir / "run").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.django_db(databases=["default", "second"])
+def test_job_that_goes_on_after_the_end_is_named_with_the_way_to_stop_it():
+    queued = make_job()
+    training = make_job(status=JobStatus.TRAINING, provider_job_id="local-1", db="second")
+
+    assert _what_becomes_of(queued) == (
+        f"Job {queued.pk} is queued: it is submitted at the next `manage.py up`."
+    )
+    said = _what_becomes_of(training)
+    assert f"Job {training.pk} is training: its trainer goes on by itself" in said
+    assert f"`manage.py stop {training.pk} --db second`" in said
