@@ -113,9 +113,12 @@ class ControlPlane:
                     self.answer_json(*plane.take_manifest(json.loads(body)["files"]))
 
             def do_PUT(self) -> None:
-                plane.on_put()
-                body = self.rfile.read(int(self.headers["Content-Length"]))
                 plane.put_headers.append(dict(self.headers))
+                plane.on_put()
+                size = int(self.headers["Content-Length"])
+                body = self.rfile.read(size)
+                if len(body) < size:  # the sender broke off
+                    return
                 if plane.answers["put"]:
                     self.answer(*plane.answers["put"].pop(0))
                     return
