@@ -64,7 +64,8 @@ def test_signal_ends_everything(data_dir, number):
 
         assert up.process.wait(30) == 0
         assert not any(lives(pid) for pid in pids)
-        assert up.output.endswith("Stopping ...\nStopped.\n")
+        assert "\nStopping ...\n" in up.output
+        assert up.output.endswith("\nStopped.\n")
         assert not list((data_dir / "run").glob("*.pid"))
 
 
