@@ -95,11 +95,14 @@ def kill_children(installation: Installation, watched: Watched, report: Report) 
         report.add(f"kill -9 {child}", watched, moment, said)
 
 
-def kill_trainer(watched: Watched, report: Report) -> None:
+def kill_trainer(watched: Watched, report: Report, *, first: tuple[str, ...] = ()) -> None:
+    """Kill the trainer, and right before it what would notice (`first`)."""
     installation = watched.installation
+    for child in first:
+        installation.kill(installation.pid_of(child))
     moment = installation.kill(installation.trainer_pid(watched.job["job_id"]))
     said = watched.wait_for(lambda item: item.status in FINAL, moment)
-    report.add("kill -9 trainer", watched, moment, said)
+    report.add(f"kill -9 {' '.join([*first, 'trainer'])}", watched, moment, said)
     report.check(
         f"{watched.label}: failed, 137",
         {item.status for item in said} == {"failed"} and "137" in row_of(watched)["error"],
@@ -196,7 +199,7 @@ def two_databases(folder: Path, steps: int, report: Report) -> None:
         report.check("both are job 1", first.job["id"] == second.job["id"] == 1)
         second.wait_for_step(10)
         kill_children(installation, first, report)
-        kill_trainer(second, report)
+        kill_trainer(second, report, first=("web", "worker", "beat"))
         wait_for_end(first, report, "completed")
         for watched in (first, second):
             check_invariants(watched, report)
