@@ -12,6 +12,8 @@ import math
 from typing import Any, BinaryIO
 
 MAX_HEADER_BYTES = 100_000_000  # the library's own limit
+MAX_COUNT = 2**63 - 1
+MAX_DIMENSIONS = 32
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "I16": 16, "U16": 16, "F16": 16,
     "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64,
@@ -36,7 +38,7 @@ def check_header(file: BinaryIO, *, size_bytes: int) -> dict[str, Any]:
     end = 0
     for begin, stop, name in spans:
         if begin != end:
-            raise InvalidSafetensors(f"the bytes of {name} do not follow those before them")
+            raise InvalidSafetensors(f"the bytes of {name[:100]!r} do not follow those before them")
         end = stop
     if end != size_bytes - 8 - length:
         raise InvalidSafetensors(f"its tensors have {end} bytes, {size_bytes - 8 - length} follow")
@@ -48,7 +50,9 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise InvalidSafetensors("its header is no JSON object")
     try:
         return json.loads(raw.decode("utf-8"), object_pairs_hook=_once)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except InvalidSafetensors:
+        raise
+    except (ValueError, RecursionError) as error:  # not UTF-8, no JSON, a number without end
         raise InvalidSafetensors("its header is no JSON") from error
 
 
@@ -67,8 +71,10 @@ def _span(name: str, tensor: Any) -> tuple[int, int, str]:
         counts = [*shape, begin, stop]
         if any(isinstance(count, bool) or not isinstance(count, int) for count in counts):
             raise TypeError("a count is no integer")
+        if len(shape) > MAX_DIMENSIONS or max(counts) > MAX_COUNT:
+            raise ValueError("a count that no tensor has")
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidSafetensors(f"the entry of {name[:100]} is incomplete") from error
+        raise InvalidSafetensors(f"the entry of {name[:100]!r} is incomplete") from error
     if min(counts) < 0 or stop - begin != math.prod(shape) * bits // 8:
-        raise InvalidSafetensors(f"the size of {name[:100]} does not fit its shape")
+        raise InvalidSafetensors(f"the size of {name[:100]!r} does not fit its shape")
     return begin, stop, name
