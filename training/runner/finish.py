@@ -245,9 +245,10 @@ def _warn_of_silence(job: TrainingJob, db: str) -> None:
 def _write_end(
     job: TrainingJob, status: JobStatus, reason: str, error: str, ended_at: datetime, db: str
 ) -> None:
+    """Write the end as it was decided on `job`, unless a report has fixed another meanwhile."""
     with write_transaction(db):
         locked = TrainingJob.objects.using(db).select_for_update().get(pk=job.pk)
-        if not locked.is_final:
+        if not locked.is_final and locked.outcome == job.outcome:
             _append_end(locked, status, reason, error, ended_at, db)
 
 
