@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import time
 
+from django.db import DatabaseError
+
 from gligabao.databases import database_aliases
 from gligabao.errors import GligabaoError
 from training.events import append_server_event
 from training.models import TrainingJob
 from training.providers import PROVIDERS, get_provider
-from training.providers.base import Provider
+from training.providers.base import Phase, Provider
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +37,10 @@ def reconcile() -> None:
         provider = get_provider(name)
         try:
             for job_id, provider_job_id in provider.live_runs():
-                _check_run(provider, job_id, provider_job_id)
+                try:
+                    _check_run(provider, job_id, provider_job_id)
+                except DatabaseError as error:
+                    logger.warning("The run %s was not reconciled: %s", provider_job_id, error)
         except GligabaoError as error:
             logger.warning("Provider %s was not reconciled: %s", name, error.message)
 
@@ -45,7 +50,8 @@ def _check_run(provider: Provider, job_id: str, provider_job_id: str) -> None:
         job = TrainingJob.objects.using(db).filter(job_id=job_id).first()
         if job is None:
             continue
-        if job.is_final:
+        # Asked again: when the list was made, the job may have been about to end by itself.
+        if job.is_final and provider.poll(provider_job_id).phase in (Phase.WAITING, Phase.RUNNING):
             provider.stop(provider_job_id, force=True)
             message = f"The run {provider_job_id} was still alive after the end. It was stopped."
             append_server_event(job.pk, "warning", db=db, code="orphan_stopped", message=message)
