@@ -144,7 +144,8 @@ def _database(url: str) -> dict:
         # would pile up; a pool bounds them.
         config["CONN_MAX_AGE"] = 0
         config["OPTIONS"] = {
-            "pool": {"min_size": 1, "max_size": DATABASE_POOL},
+            # Of a server that is away a request, or the sweep, hears within `timeout` seconds.
+            "pool": {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5},
             "connect_timeout": 5,
         }
     return config

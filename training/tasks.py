@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 from celery import Task, shared_task
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from kombu.exceptions import OperationalError
 
-from gligabao.databases import database_aliases
+from gligabao.broker import check_broker
+from gligabao.databases import database_aliases, name_of
+from gligabao.errors import BrokerUnreachable
 from training.runner import follow, reconcile, submit
 
 logger = logging.getLogger(__name__)
@@ -26,19 +28,27 @@ def send_on_commit(task: Task, *, db: str) -> None:
 
 
 def _send(task: Task, *args: Any) -> None:
-    """Send at once, without retries: a broker that is down is made up for by the sweep."""
+    """Send at once, without retries: a broker that is down is made up for by the sweep.
+
+    It is pinged first. Sending takes seconds to find out that nobody is there, and we are in a
+    request and, on SQLite, hold up all other writers of this process.
+    """
     try:
+        check_broker()
         task.apply_async(args=args, retry=False, expires=60)
-    except (OperationalError, OSError) as error:
+    except (BrokerUnreachable, OperationalError, OSError) as error:
         logger.warning("%s was not sent (%s); the sweep will do it.", task.name, error)
 
 
 @shared_task(name="training.sweep", ignore_result=True)
 def sweep() -> None:
-    """Submit and follow whatever is due, in every database."""
+    """Submit and follow whatever is due, in every database; one that is away stops no other."""
     for db in database_aliases():
-        submit.submit_due(db)
-        _follow_due(db)
+        try:
+            submit.submit_due(db)
+            _follow_due(db)
+        except DatabaseError as error:
+            logger.warning("The database %s was not swept: %s", name_of(db), error)
     reconcile.reconcile_if_due()
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -38,8 +40,16 @@ def submit_due(db: str) -> None:
     """Submit the queued jobs that are due, oldest first; stop at a provider without a free slot."""
     busy: set[str] = set()
     for job in TrainingJob.objects.using(db).to_submit(timezone.now())[:50]:
-        if job.provider not in busy and not submit_job(db, job.pk):
-            busy.add(job.provider)
+        if job.provider in busy:
+            continue
+        try:
+            if not submit_job(db, job.pk):
+                busy.add(job.provider)
+        except DatabaseError:
+            raise
+        except Exception:
+            # It is tried again when its claim has lapsed; the jobs behind it do not wait for that.
+            logger.exception("Job %s could not be submitted.", job.job_id)
 
 
 def submit_job(db: str, run_id: int) -> bool:
@@ -112,15 +122,29 @@ def build_spec(job: TrainingJob, db: str) -> JobSpec:
         max_seconds=job.max_seconds,
         job_token=make_job_token(job.job_id, job.nonce, key=settings.SECRET_KEY),
         checkpoint_dir=str(checkpoint_dir(job)),
-        resume_from=str(checkpoint_dir(job.retry_of)) if job.resume and job.retry_of else None,
+        resume_from=_resume_from(job),
         callback_url=f"{run_address}/events?db={name_of(db)}",
         uploads=f"{run_address}/uploads?db={name_of(db)}",
         expires_at=(job.created_at + SPEC_LIFETIME).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def checkpoint_dir(job: TrainingJob) -> str:
-    return str(settings.JOBS_DIR / job.job_id / "checkpoints")
+def checkpoint_dir(job: TrainingJob) -> Path:
+    return settings.JOBS_DIR / job.job_id / "checkpoints"
+
+
+def _resume_from(job: TrainingJob) -> str | None:
+    """Where the job that this one continues left checkpoints; if it ended before it made one of
+    its own, where it had begun from."""
+    earlier = job.retry_of if job.resume else None
+    while earlier and earlier.resume and earlier.retry_of and not _has_checkpoint(earlier):
+        earlier = earlier.retry_of
+    return str(checkpoint_dir(earlier)) if earlier else None
+
+
+def _has_checkpoint(job: TrainingJob) -> bool:
+    # A trainer's marker: it comes last, so a checkpoint that was cut off has none.
+    return any(checkpoint_dir(job).glob("checkpoint-*/complete.json"))
 
 
 def _claim(db: str, run_id: int) -> TrainingJob | None:

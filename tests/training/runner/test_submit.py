@@ -152,3 +152,28 @@ def test_older_jobs_are_submitted_first(play, fake_provider, any_db):
     submit.submit_due(any_db)
 
     assert [spec.job_id for spec in fake_provider.submitted] == [one.job.job_id for one in jobs]
+
+
+def test_a_job_that_breaks_the_submission_holds_up_no_other(play, fake_provider, any_db, caplog):
+    broken = play()
+    hyperparams = {name: 1 for name in broken.job.hyperparams if name != "seed"}
+    TrainingJob.objects.using(any_db).filter(pk=broken.job.pk).update(hyperparams=hyperparams)
+    sound = play()
+
+    submit.submit_due(any_db)
+
+    assert [spec.job_id for spec in fake_provider.submitted] == [sound.job.job_id]
+    assert f"Job {broken.job.job_id} could not be submitted" in caplog.text
+
+
+def test_a_resumed_job_that_left_no_checkpoint_is_resumed_from_where_it_began(play, any_db):
+    first = play()
+    (submit.checkpoint_dir(first.job) / "checkpoint-50").mkdir(parents=True)
+    (submit.checkpoint_dir(first.job) / "checkpoint-50" / "complete.json").touch()
+    second = play(resume=True, retry_of=first.job)
+    (submit.checkpoint_dir(second.job) / "checkpoint-60").mkdir(parents=True)  # cut off
+    third = play(resume=True, retry_of=second.job)
+
+    for one in (second, third):
+        spec = submit.build_spec(one.job, any_db)
+        assert spec.resume_from == str(submit.checkpoint_dir(first.job))
