@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from gligabao.databases import write_transaction
 from training.models import TrainingJob
 from training.models.job import LEASE_LIFETIME
+
+logger = logging.getLogger(__name__)
 
 RENEW_SECONDS = LEASE_LIFETIME.total_seconds() / 3
 
@@ -29,9 +32,14 @@ def held(db: str, run_id: int, owner: str) -> Iterator[None]:
     done = threading.Event()
 
     def keep() -> None:
-        while not done.wait(RENEW_SECONDS) and renew(db, run_id, owner):
-            pass
-        close_old_connections()
+        while not done.wait(RENEW_SECONDS):
+            try:
+                if not renew(db, run_id, owner):
+                    return
+            except DatabaseError as error:
+                logger.warning("The lease of run %s was not renewed: %s", run_id, error)
+            finally:
+                close_old_connections()  # one for the next time, and none left to a dead thread
 
     thread = threading.Thread(target=keep, name=f"lease-{db}-{run_id}", daemon=True)
     thread.start()
