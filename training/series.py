@@ -38,11 +38,17 @@ def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
             continue
         for name in SERIES:
             if name in data:
-                series.setdefault(name, {})[step] = data[name]
+                series.setdefault(name, {})[step] = _number(data[name])
     return {
         "series": {name: thin(sorted(by_step.items()), points) for name, by_step in series.items()},
         "last_seq": job.next_seq - 1,
     }
+
+
+def _number(value: Any) -> float | None:
+    """Most fields of a report may hold anything."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
 
 
 def thin(values: Sequence[tuple[int, float | None]], points: int) -> list[list[Any]]:
