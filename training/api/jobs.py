@@ -30,6 +30,7 @@ from training.services.jobs import JobRequest
 from training.states import JobStatus
 
 MAX_LOG_LINES = 1000
+MAX_SEARCH = 200  # characters, as many as a name can have
 DEFAULT_POINTS = 2000
 
 
@@ -203,6 +204,10 @@ def _filtered(request: Request) -> QuerySet[TrainingJob]:
             )
         rows = rows.filter(status=status)
     text = request.query_params.get("q", "").replace("\x00", "")
+    if len(text) > MAX_SEARCH:
+        raise InvalidRequest(
+            f"q has {len(text)} characters. Search for at most {MAX_SEARCH}.", code="invalid_query"
+        )
     if text:
         rows = rows.filter(
             Q(name__icontains=text)

@@ -334,6 +334,10 @@ def test_jobs_are_found_by_status_and_text(api_as):
     assert viewer.get(f"{JOBS}?status=nonsense").status_code == 400
 
 
+def test_a_search_text_without_end_is_refused(api_as):
+    assert api_as("viewer").get(f"{JOBS}?q={'a' * 60_000}").status_code == 400
+
+
 def test_a_list_is_one_query(api_as, django_assert_num_queries):
     viewer = api_as("viewer")
     for _ in range(5):
