@@ -31,7 +31,7 @@ class JobSpec:
     """All that a trainer is told. Times in seconds, addresses absolute, `expires_at` RFC 3339."""
 
     job_id: str
-    nonce: str
+    nonce: str = field(repr=False)
     installation_id: str
     model: str
     revision: str
@@ -45,7 +45,7 @@ class JobSpec:
     num_train_steps: int
     seed: int
     max_seconds: int
-    job_token: str
+    job_token: str = field(repr=False)
     expires_at: str
     dataset_path: str | None = None
     dataset_url: str | None = None

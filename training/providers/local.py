@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -74,7 +74,7 @@ class LocalProvider:
     slots_dir: Path
     num_slots: int
     models_dir: Path
-    spec_key: str
+    spec_key: str = field(repr=False)
     inference: LocalInference
     spec_key_file: Path | None = None
     trainer_command: Sequence[str] = TRAINER_COMMAND

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class LocalInference:
     """Asks the inference server of this installation, and starts it when none lives."""
 
     folder: Path
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)  # may hold an account's token
     timeout_seconds: float
     idle_seconds: int
     command: Sequence[str] = SERVER_COMMAND

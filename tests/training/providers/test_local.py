@@ -54,6 +54,14 @@ def has_free_slot(provider):
     return True
 
 
+def test_what_is_shown_of_a_provider_and_a_spec_holds_no_secret(tmp_path):
+    provider, spec = make_provider(tmp_path), make_spec()
+
+    assert provider.spec_key not in repr(provider)
+    assert spec.job_token not in repr(spec)
+    assert "nonce=" not in repr(spec)
+
+
 # --- From start to end -----------------------------------------------------------------------
 
 
