@@ -11,6 +11,7 @@ import secrets
 from datetime import timedelta
 
 from django.db import connections
+from django.db.models import Q
 from django.utils import timezone
 
 from gligabao.databases import write_transaction
@@ -120,6 +121,11 @@ def _note_status(job: TrainingJob, status: RunStatus, db: str) -> TrainingJob:
         if changes:
             TrainingJob.objects.using(db).filter(pk=job.pk).update(**changes)
         if status.started_at is not None:
+            # The provider saw it come up; its reports may reach us much later.
+            late = Q(started_at=None) | Q(started_at__gt=status.started_at)
+            TrainingJob.objects.using(db).filter(late, pk=job.pk).update(
+                started_at=status.started_at
+            )
             JobAttempt.objects.using(db).filter(
                 run=job, attempt=job.attempt, started_at=None
             ).update(started_at=status.started_at, provider_job_id=status.provider_job_id)

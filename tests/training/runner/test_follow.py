@@ -447,3 +447,17 @@ def test_a_run_of_a_live_job_is_left_alone_whichever_database_has_it(play, fake_
 
     assert fake_provider.stops == []
     assert TrainingJob.objects.using(one.db).get(pk=one.job.pk).status == "started"
+
+
+def test_a_job_whose_reports_were_read_late_started_when_its_container_came_up(play):
+    with later(minutes=-30):
+        one = play()
+        one.submit()
+        up = timezone.now()
+    one.log(status(0, "running"), status(1, "failed", reason="trainer_error", error="x"))
+    one.end(1, started_at=up, ended_at=up + timezone.timedelta(minutes=5))
+
+    one.look()
+
+    assert one.job.started_at == up
+    assert one.job.finished_at == up + timezone.timedelta(minutes=5)
