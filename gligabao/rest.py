@@ -54,7 +54,21 @@ class StrictJSONParser(parsers.BaseParser):
 
 
 def dumps(data: Any) -> bytes:
-    return orjson.dumps(data, default=_plain)
+    try:
+        return orjson.dumps(data, default=_plain)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_without_huge_integers(data), default=_plain)
+
+
+def _without_huge_integers(value: Any) -> Any:
+    """PostgreSQL gives 1e20 back as a whole number, and orjson writes those of 64 bits only."""
+    if isinstance(value, Mapping):
+        return {key: _without_huge_integers(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_huge_integers(inner) for inner in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return float(value)
+    return value
 
 
 def _plain(value: Any) -> Any:

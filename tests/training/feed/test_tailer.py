@@ -164,3 +164,14 @@ def test_more_than_may_wait_is_dropped_and_the_stream_knows(heard, tailer, any_d
 
     assert listener.overflow
     assert len(take()) <= 256
+
+
+def test_numbers_of_more_than_64_bits_do_not_silence_the_feed(tailer, heard, any_db):
+    job = make_job(db=any_db)
+    take = heard(all_channel(any_db))
+    follower = tailer()
+
+    append_progress(job, [1], db=any_db, loss=1e20, grad_norm=-1e300)
+    follower.sweep()
+
+    assert take() == [1]
