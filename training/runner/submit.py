@@ -26,7 +26,7 @@ from training.models import JobAttempt, TrainingJob
 from training.models.job import CLAIM_LIFETIME
 from training.providers import get_provider
 from training.providers.base import ProviderBusy
-from training.states import JobStatus, Reason
+from training.states import JobStatus, Outcome, Reason
 from training.tokens import make_job_token
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,10 @@ def _claim(db: str, run_id: int) -> TrainingJob | None:
 
 def _accepted(job: TrainingJob, provider_job_id: str, db: str) -> None:
     with write_transaction(db):
+        row = TrainingJob.objects.using(db).select_for_update().get(pk=job.pk)
         _adopt(job, provider_job_id, db)
+        if row.is_final:  # ended by another, while the provider took its time
+            return
         append_events(
             job.pk,
             [
@@ -176,7 +179,8 @@ def _adopt(job: TrainingJob, provider_job_id: str, db: str) -> None:
     TrainingJob.objects.using(db).filter(pk=job.pk).update(
         provider_job_id=provider_job_id, next_poll_at=timezone.now(), num_submit_failures=0
     )
-    JobAttempt.objects.using(db).get_or_create(
+    # Not there yet, or made by a report that was here before the answer.
+    JobAttempt.objects.using(db).update_or_create(
         run_id=job.pk, attempt=1, defaults={"provider_job_id": provider_job_id}
     )
 
@@ -219,15 +223,19 @@ def _cancel(job: TrainingJob, db: str) -> None:
 
 
 def _end(job: TrainingJob, status: JobStatus, reason: Reason, error: str, db: str) -> None:
-    event = server_event(
-        "status",
-        status=status.value,
-        reason=reason.value,
-        error=error,
-        final_loss=None,
-        model_id=None,
-    )
+    """End a job that no provider has; an outcome that its trainer has fixed before stays."""
     with write_transaction(db):
         row = TrainingJob.objects.using(db).select_for_update().get(pk=job.pk)
-        if not row.is_final:
-            append_events(job.pk, [event], db=db)
+        if row.is_final:
+            return
+        if row.outcome in (Outcome.FAILED, Outcome.CANCELLED):
+            status, reason, error = JobStatus(row.outcome), Reason(row.reason), row.error
+        event = server_event(
+            "status",
+            status=status.value,
+            reason=reason.value,
+            error=error,
+            final_loss=None,
+            model_id=None,
+        )
+        append_events(job.pk, [event], db=db)

@@ -8,6 +8,8 @@ from django.db import connections
 from django.utils import timezone
 
 from gligabao.errors import ProviderRejected, ProviderUnreachable
+from tests.factories import end_job
+from tests.training.runner.conftest import status
 from training.events import append_server_event
 from training.models import TrainingJob
 from training.providers.base import ProviderBusy
@@ -177,3 +179,32 @@ def test_a_resumed_job_that_left_no_checkpoint_is_resumed_from_where_it_began(pl
     for one in (second, third):
         spec = submit.build_spec(one.job, any_db)
         assert spec.resume_from == str(submit.checkpoint_dir(first.job))
+
+
+def test_a_run_that_was_accepted_after_the_end_adds_no_status(play, fake_provider, any_db):
+    one = play()
+    fake_provider.submit_hook = lambda: end_job(one.job, "cancelled", db=any_db)
+
+    one.submit()
+
+    assert one.events[-1].is_final
+    assert one.job.provider_job_id  # its log can be read
+
+
+def test_an_outcome_that_a_trainer_reported_stays_when_its_run_is_gone(play):
+    one = play()
+    one.say(status(0, "failed", reason="dataset_invalid", error="Line 3."))
+
+    one.submit()
+
+    assert (one.job.status, one.job.reason) == ("failed", "dataset_invalid")
+    assert one.job.error == "Line 3."
+
+
+def test_an_attempt_that_spoke_before_the_answer_gets_its_run(play, fake_provider):
+    one = play()
+    fake_provider.submit_hook = lambda: one.say(status(0, "running"))
+
+    one.submit()
+
+    assert one.job.attempts.using(one.db).get().provider_job_id == one.job.provider_job_id
