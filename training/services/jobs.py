@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 from datasets.services import OpenedDataset, default_dataset, open_for_job
 from gligabao.broker import check_broker
 from gligabao.databases import write_transaction
-from gligabao.errors import Conflict, InvalidRequest, NotFound
+from gligabao.errors import Conflict, InvalidRequest, NotFound, ProviderUnreachable
 from training import tasks
 from training.catalog import BaseModel, base_model, base_model_of_size
 from training.contract import server_event
@@ -115,7 +116,8 @@ def stop_job(run_id: int, *, db: str, by: str) -> JobStatus | None:
     """
     job = get_job(run_id, db=db)
     if not job.is_final:
-        get_provider(job.provider).check()
+        with suppress(ProviderUnreachable):  # now; the wish is kept for when it answers
+            get_provider(job.provider).check()
     with write_transaction(db):
         job = TrainingJob.objects.using(db).select_for_update().get(pk=run_id)
         if job.is_final:
@@ -196,17 +198,17 @@ def update_job(run_id: int, changes: dict[str, Any], *, db: str) -> TrainingJob:
 
 
 def delete_job(run_id: int, *, db: str) -> None:
-    """Delete a job that is over, with its events; a model it made stays. Raises Conflict."""
-    with write_transaction(db):
-        job = TrainingJob.objects.using(db).select_for_update().filter(pk=run_id).first()
-        if job is None:
-            raise NotFound(f"No training job {run_id}.", code="unknown_job")
-        if not job.is_final:
-            raise Conflict(
-                f"Job {run_id} is not over yet. Stop it first.", code="job_is_unfinished"
-            )
-        job.delete(using=db)
+    """Delete a job that is over, with its events; a model it made stays.
+
+    What its run left goes first: the row stays for another try where that is refused. Raises
+    NotFound, Conflict.
+    """
+    job = get_job(run_id, db=db)
+    if not job.is_final:
+        raise Conflict(f"Job {run_id} is not over yet. Stop it first.", code="job_is_unfinished")
     get_provider(job.provider).delete_run(job.job_id)
+    with write_transaction(db):
+        TrainingJob.objects.using(db).filter(pk=run_id).delete()
 
 
 def is_dataset_in_use(filename: str, db: str) -> bool:

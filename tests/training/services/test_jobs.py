@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from datasets.services import open_for_job, save_upload
-from gligabao.errors import DatasetDamaged
+from gligabao.errors import Conflict, DatasetDamaged, ProviderUnreachable
 from tests.factories import end_job, make_dataset
 from training.models import TrainingJob
 from training.runner import submit
@@ -112,3 +112,32 @@ def test_a_retry_keeps_the_digest_of_the_first_run(fake_provider):
     assert again.dataset_sha256 == old.sha256
     spec = fake_provider.submitted[0]
     assert spec.resume_from.endswith(f"{job.job_id}/checkpoints")
+
+
+def test_a_wish_to_stop_is_kept_while_the_provider_cannot_be_reached(fake_provider):
+    make_dataset()
+    job = start()
+    submit.submit_due("default")
+    fake_provider.check_error = ProviderUnreachable("The folder cannot be written.")
+
+    assert jobs.stop_job(job.pk, db="default", by="ann") is None
+
+    job.refresh_from_db()
+    assert job.is_stopping
+
+
+def test_a_job_whose_run_cannot_be_removed_yet_stays(fake_provider, monkeypatch):
+    make_dataset()
+    job = end_job(start(), "failed")
+
+    def refuse(job_id):
+        raise Conflict("The run still lives.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fake_provider, "delete_run", refuse)
+        with pytest.raises(Conflict):
+            jobs.delete_job(job.pk, db="default")
+    assert TrainingJob.objects.filter(pk=job.pk).exists()
+
+    jobs.delete_job(job.pk, db="default")
+    assert not TrainingJob.objects.filter(pk=job.pk).exists()
