@@ -77,6 +77,7 @@ def _look(db: str, run_id: int) -> timedelta:
         status = provider.poll(job.provider_job_id)
         job = _note_status(job, status, db)
         read_log(job, provider, db=db)
+        _note_reachable(job, db)
     except ProviderUnreachable as error:
         logger.warning("Job %s: %s", job.job_id, error.message)
         _note_unreachable(job, db)
@@ -115,8 +116,6 @@ def _note_status(job: TrainingJob, status: RunStatus, db: str) -> TrainingJob:
     changes = {}
     if status.provider_job_id != job.provider_job_id and status.phase is not Phase.UNKNOWN:
         changes["provider_job_id"] = status.provider_job_id
-    if job.unreachable_since is not None:
-        changes["unreachable_since"] = None
     with write_transaction(db):
         if changes:
             TrainingJob.objects.using(db).filter(pk=job.pk).update(**changes)
@@ -131,6 +130,13 @@ def _note_status(job: TrainingJob, status: RunStatus, db: str) -> TrainingJob:
             ).update(started_at=status.started_at, provider_job_id=status.provider_job_id)
     job.refresh_from_db(using=db)
     return job
+
+
+def _note_reachable(job: TrainingJob, db: str) -> None:
+    """It answered, and its log could be read: one without the other would go on for ever."""
+    if job.unreachable_since is not None:
+        with write_transaction(db):
+            TrainingJob.objects.using(db).filter(pk=job.pk).update(unreachable_since=None)
 
 
 def _note_unreachable(job: TrainingJob, db: str) -> None:

@@ -461,3 +461,32 @@ def test_a_job_whose_reports_were_read_late_started_when_its_container_came_up(p
 
     assert one.job.started_at == up
     assert one.job.finished_at == up + timezone.timedelta(minutes=5)
+
+
+def test_a_job_whose_log_can_never_be_read_ends_all_the_same(play, fake_provider, monkeypatch):
+    one = play()
+    one.submit()
+    one.end(exit_code=1, started_at=timezone.now())
+
+    def refuse(run_id, cursor):
+        raise ProviderUnreachable("The log cannot be read.")
+
+    monkeypatch.setattr(fake_provider, "read_events", refuse)
+    for hours in (0, 1, 2):
+        with later(hours=hours):
+            assert one.look().status == "started"
+    with later(hours=3):  # its time is over, and longer than ten minutes nothing was read
+        one.look()
+
+    assert (one.job.status, one.job.reason) == ("failed", "run_timeout")
+
+
+def test_a_log_that_is_readable_again_starts_the_wait_anew(play, fake_provider):
+    one = play()
+    one.submit()
+    one.phase(Phase.RUNNING)
+    fake_provider.poll_error = ProviderUnreachable("away")
+    assert one.look().unreachable_since is not None
+    fake_provider.poll_error = None
+
+    assert one.look().unreachable_since is None
