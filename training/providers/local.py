@@ -225,15 +225,17 @@ class LocalProvider:
 
     def read_events(self, provider_job_id: str, cursor: str) -> EventPage:
         folder = self._folder_of(provider_job_id)
-        return local_folder.read_events(folder / local_folder.EVENTS_FILE, cursor)
+        with _said_in_words(f"The reports of run {provider_job_id} cannot be read"):
+            return local_folder.read_events(folder / local_folder.EVENTS_FILE, cursor)
 
     def logs(self, provider_job_id: str, *, limit: int) -> list[LogLine]:
         folder = self._folder_of(provider_job_id)
-        return local_folder.last_lines(
-            folder / local_folder.LOG_FILE,
-            limit=limit,
-            secrets=(self.spec_key, *local_folder.job_secrets(folder / SPEC_FILE)),
-        )
+        with _said_in_words(f"The log of run {provider_job_id} cannot be read"):
+            return local_folder.last_lines(
+                folder / local_folder.LOG_FILE,
+                limit=limit,
+                secrets=(self.spec_key, *local_folder.job_secrets(folder / SPEC_FILE)),
+            )
 
     def list_files(self, provider_job_id: str) -> list[StoredFile]:
         folder = self._folder_of(provider_job_id)
@@ -254,12 +256,18 @@ class LocalProvider:
 
     def stop(self, provider_job_id: str, *, force: bool) -> None:
         folder = self._folder_of(provider_job_id)
-        with contextlib.suppress(FileNotFoundError):  # no folder, no run
-            os.close(os.open(folder / STOP_FILE, os.O_WRONLY | os.O_CREAT, 0o600))
-        if force:
-            end_by_force(
-                lambda: _read_json(folder / CLAIM_FILE), lambda: _read_json(folder / TRAINER_FILE)
-            )
+        try:
+            with (
+                _said_in_words(f"Run {provider_job_id} could not be asked to stop"),
+                contextlib.suppress(FileNotFoundError),  # no folder, no run
+            ):
+                os.close(os.open(folder / STOP_FILE, os.O_WRONLY | os.O_CREAT, 0o600))
+        finally:
+            if force:  # also when the disk is full
+                end_by_force(
+                    lambda: _read_json(folder / CLAIM_FILE),
+                    lambda: _read_json(folder / TRAINER_FILE),
+                )
 
     def delete_run(self, job_id: str) -> None:
         """Remove the job's folder. Raises Conflict while something of it lives."""
@@ -281,7 +289,7 @@ class LocalProvider:
 
 @contextlib.contextmanager
 def _said_in_words(what: str) -> Iterator[None]:
-    """Disk full, folder read-only, no process left: each may pass, so the job is tried again."""
+    """Disk full, folder not ours, no process left: each may pass, so it is tried again."""
     try:
         yield
     except OSError as error:

@@ -299,6 +299,25 @@ def test_run_without_a_folder_is_unknown(tmp_path):
         provider.read_file("local-job1-00000000", "a")
 
 
+def test_what_cannot_be_read_or_written_is_said_in_words_and_force_still_ends_the_run(start):
+    provider, run_id = start("--until-stopped")
+    folder = provider.jobs_dir / "job1"
+    for name in ("events.jsonl", "trainer.log"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).mkdir()
+    (folder / "stop").mkdir()
+
+    with pytest.raises(ProviderUnreachable, match="reports"):
+        provider.read_events(run_id, "")
+    with pytest.raises(ProviderUnreachable, match="log"):
+        provider.logs(run_id, limit=10)
+    with pytest.raises(ProviderUnreachable, match="stop"):
+        provider.stop(run_id, force=True)
+
+    assert provider.poll(run_id).phase is Phase.ENDED
+    (folder / "stop").rmdir()
+
+
 def test_run_without_a_claim_waits_ten_seconds_and_is_unknown_then(tmp_path):
     provider = make_provider(tmp_path)
     spec_file = provider.jobs_dir / "job1" / "spec.json"
