@@ -23,7 +23,7 @@ def check_database(alias: str) -> None:
         return
     parameters = connection.get_connection_params() | {"connect_timeout": CONNECT_SECONDS}
     with connection.wrap_database_errors:
-        # Past the pool, which would go on trying for half a minute.
+        # Past the pool, which would go on trying for longer.
         connection.Database.connect(**parameters).close()
 
 
