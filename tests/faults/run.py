@@ -101,7 +101,7 @@ def kill_trainer(watched: Watched, report: Report, *, first: tuple[str, ...] = (
     for child in first:
         installation.kill(installation.pid_of(child))
     moment = installation.kill(installation.trainer_pid(watched.job["job_id"]))
-    said = watched.wait_for(lambda item: item.status in FINAL, moment)
+    said = watched.wait_for(_is_over, moment)
     report.add(f"kill -9 {' '.join([*first, 'trainer'])}", watched, moment, said)
     report.check(
         f"{watched.label}: failed, 137",
@@ -111,10 +111,15 @@ def kill_trainer(watched: Watched, report: Report, *, first: tuple[str, ...] = (
 
 def wait_for_end(watched: Watched, report: Report, expected: str) -> None:
     moment = time.monotonic()
-    wait_until(lambda: watched.row.said[-1].status in FINAL, 300, f"the end of {watched.label}")
-    said = watched.wait_for(lambda item: item.status in FINAL, 0)
+    row = watched.row
+    wait_until(lambda: row.first_after(0, _is_over), 300, f"the end of {watched.label}")
+    said = watched.wait_for(_is_over, 0)
     report.add("(none)", watched, moment, said)
     report.check(f"{watched.label}: {expected}", {item.status for item in said} == {expected})
+
+
+def _is_over(item: Said) -> bool:
+    return item.status in FINAL
 
 
 def row_of(watched: Watched) -> dict:
