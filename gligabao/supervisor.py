@@ -98,7 +98,16 @@ class Supervisor:
                 return
             self._plan_restart(child, code)
         if child.process is None and time.monotonic() >= child.due:
+            self._start_or_wait(child)
+
+    def _start_or_wait(self, child: Child) -> None:
+        """A full disk or process table must not end the children that run."""
+        try:
             self._start(child)
+        except OSError as error:
+            self.say(f"{child.name} was not started as it should be: {error}")
+            child.due = time.monotonic() + child.pause
+            child.pause = min(child.pause * 2, LONGEST_PAUSE)
 
     def _plan_restart(self, child: Child, code: int) -> None:
         now = time.monotonic()

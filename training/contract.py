@@ -20,7 +20,6 @@ from training.states import parse_status
 CONTRACT_VERSION = 1
 REPORT_TYPES = ("status", "progress", "log", "checkpoint", "eval", "dataset", "warning")
 MAX_BATCH = 500  # reports in one POST
-MAX_REPORT_BYTES = 256 * 1024
 MAX_SOURCE_SEQ = 2**53  # what every JSON reader counts exactly
 MAX_STEP = 2**53
 MAX_INTEGER = 2**63 - 1

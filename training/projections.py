@@ -14,6 +14,7 @@ from typing import Any
 from training.states import JobStatus, Outcome, Reason, can_follow, parse_status
 
 MAX_WARNINGS = 50
+SILENCE = "no_news"  # `is_stale` shows it while it lasts; it is no lasting warning
 MAX_WARNING_TEXT = 500
 MAX_ERROR_TEXT = 4000
 _CLAIMS = {
@@ -168,9 +169,16 @@ def _stopped_by(state: JobState, said: Any) -> str:
 
 
 def _fold_server(state: JobState, fact: Fact) -> JobState:
-    if fact.type != "status" or state.is_final:
+    if state.is_final:
+        return state
+    if fact.type == "warning" and fact.data.get("code") != SILENCE:
+        return _fold_warning(state, fact)
+    if fact.type != "status":
         return state
     data, status = fact.data, fact.reported
+    if data.get("started_at"):
+        started_at = datetime.fromisoformat(data["started_at"])
+        state = replace(state, started_at=min(state.started_at or started_at, started_at))
     if data.get("is_stopping") and state.stop_requested_at is None:
         state = replace(
             state, stop_requested_at=fact.at, stop_requested_by=str(data.get("by", ""))[:150]

@@ -7,6 +7,7 @@ make it sooner.
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,9 @@ from gligabao.errors import BrokerUnreachable
 from training.runner import follow, reconcile, submit
 
 logger = logging.getLogger(__name__)
+
+AWAY_SECONDS = 10
+_away_until: dict[str, float] = {}  # databases that failed; monotonic seconds
 
 
 def send_on_commit(task: Task, *, db: str) -> None:
@@ -43,13 +47,26 @@ def _send(task: Task, *args: Any) -> None:
 @shared_task(name="training.sweep", ignore_result=True)
 def sweep() -> None:
     """Submit and follow whatever is due, in every database; one that is away stops no other."""
-    for db in database_aliases():
+    for db in _databases_in_turn():
         try:
             submit.submit_due(db)
             _follow_due(db)
         except DatabaseError as error:
+            _away_until[db] = time.monotonic() + AWAY_SECONDS
             logger.warning("The database %s was not swept: %s", name_of(db), error)
     reconcile.reconcile_if_due()
+
+
+def _databases_in_turn() -> list[str]:
+    """All databases but those that just failed, another one first each second.
+
+    In turn, so that a queue in one does not take every free slot; without those that failed,
+    since waiting for them at each tick would fill the worker's threads.
+    """
+    now = time.monotonic()
+    aliases = [db for db in database_aliases() if _away_until.get(db, now) <= now]
+    first = int(now) % len(aliases) if aliases else 0
+    return aliases[first:] + aliases[:first]
 
 
 @shared_task(name="training.submit_due")

@@ -43,7 +43,7 @@ def root(settings):
     return settings.DATASETS_DIR
 
 
-@pytest.mark.django_db(databases=["default", "pg"])
+@pytest.mark.django_db(databases="__all__")
 @pytest.mark.usefixtures("dataset_folders")
 class TestOnEachDatabase:
     def test_a_name_keeps_all_its_contents(self, any_db):

@@ -17,8 +17,27 @@ from training.states import UNFINISHED, JobStatus, Outcome, Reason
 STALE_AFTER = timedelta(minutes=2)
 CLAIM_LIFETIME = timedelta(seconds=60)
 LEASE_LIFETIME = timedelta(seconds=10)
+MAX_WAIT = timedelta(seconds=60)  # until the next look at a job; the longest back-off is 30 s
 # The trainer's token stays good for late reports for a day after the end.
 LATE_REPORTS = timedelta(hours=24)
+
+
+# Each of these also holds for a time further ahead than we ever set one: then the clock was put
+# back, and waiting for it would leave a job alone for as long.
+
+
+def is_due(now: datetime) -> Q:
+    return Q(next_poll_at__lte=now) | Q(next_poll_at__gt=now + MAX_WAIT)
+
+
+def is_claim_over(now: datetime) -> Q:
+    far = Q(claimed_at__gt=now + CLAIM_LIFETIME)
+    return Q(claimed_at=None) | Q(claimed_at__lt=now - CLAIM_LIFETIME) | far
+
+
+def is_lease_over(now: datetime) -> Q:
+    far = Q(lease_until__gt=now + 2 * LEASE_LIFETIME)
+    return Q(lease_until=None) | Q(lease_until__lt=now) | far
 
 
 class TrainingJobQuerySet(models.QuerySet):
@@ -27,17 +46,17 @@ class TrainingJobQuerySet(models.QuerySet):
 
     def to_submit(self, now: datetime) -> Self:
         """Jobs without a provider run that nobody is submitting, oldest first."""
-        free = Q(claimed_at=None) | Q(claimed_at__lt=now - CLAIM_LIFETIME)
         return (
-            self.unfinished().filter(free, provider_job_id="", next_poll_at__lte=now).order_by("pk")
+            self.unfinished()
+            .filter(is_claim_over(now), is_due(now), provider_job_id="")
+            .order_by("pk")
         )
 
     def to_follow(self, now: datetime) -> Self:
         """Jobs that the provider has, due for a look and not under another's lease."""
-        free = Q(lease_until=None) | Q(lease_until__lt=now)
         return (
             self.unfinished()
-            .filter(free, next_poll_at__lte=now)
+            .filter(is_lease_over(now), is_due(now))
             .exclude(provider_job_id="")
             .order_by("next_poll_at")
         )

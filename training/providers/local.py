@@ -224,6 +224,8 @@ class LocalProvider:
         return found
 
     def read_events(self, provider_job_id: str, cursor: str) -> EventPage:
+        if not RUN_ID.fullmatch(provider_job_id):
+            return EventPage(reports=(), cursor=cursor)
         folder = self._folder_of(provider_job_id)
         with _said_in_words(f"The reports of run {provider_job_id} cannot be read"):
             return local_folder.read_events(folder / local_folder.EVENTS_FILE, cursor)

@@ -18,6 +18,7 @@ from gligabao.errors import GligabaoError, ProviderUnreachable
 from training.contract import server_event
 from training.events import append_events, append_server_event
 from training.models import JobAttempt, JobEvent, TrainedModel, TrainingJob
+from training.projections import SILENCE
 from training.providers.base import Phase, Provider, RunStatus
 from training.runner import verify
 from training.states import JobStatus, Outcome, Reason
@@ -31,6 +32,7 @@ PROVISION_TIMEOUT = timedelta(seconds=3600)
 NO_LOG_WAIT = timedelta(seconds=30)
 UNREACHABLE_WITH_OUTCOME = timedelta(minutes=10)
 UNREACHABLE_WITHOUT = timedelta(hours=24)
+VERIFY_PATIENCE = timedelta(hours=24)
 NUM_LAST_LINES = 20
 
 
@@ -179,8 +181,22 @@ def _finish_claim(job: TrainingJob, status: RunStatus | None, provider: Provider
     except verify.ArtifactsInvalid as error:
         reason = Reason.ARTIFACT_INVALID
         _write_end(job, JobStatus.FAILED, reason, str(error), _ended_at(job, status), db)
+    except (GligabaoError, OSError) as error:
+        _verify_later(job, error, status, db)
     else:
         _complete(job, claim, verified, _ended_at(job, status), db)
+
+
+def _verify_later(job: TrainingJob, error: Exception, status: RunStatus | None, db: str) -> None:
+    """Storage fails us (a full disk): that costs no trained model, the next look tries again."""
+    message = f"The weights are not verified yet: {error}"
+    if timezone.now() - job.outcome_at > VERIFY_PATIENCE:
+        at = _ended_at(job, status)
+        _write_end(job, JobStatus.FAILED, Reason.ARTIFACT_INVALID, message, at, db)
+        return
+    logger.warning("Job %s: %s", job.job_id, message)
+    if "storage_failed" not in {warning["code"] for warning in job.warnings}:
+        append_server_event(job.pk, "warning", db=db, code="storage_failed", message=message)
 
 
 def claim_of(job: TrainingJob, db: str) -> dict[str, Any]:
@@ -232,13 +248,15 @@ def _warn_of_silence(job: TrainingJob, db: str) -> None:
     """Say once per silence that news stopped; the job is not failed for it."""
     if not job.is_stale:
         return
-    said = JobEvent.objects.using(db).filter(
-        run=job, source="server", type="warning", created_at__gt=job.last_seen_at
+    said = (
+        JobEvent.objects.using(db)
+        .filter(run=job, source="server", type="warning", created_at__gt=job.last_seen_at)
+        .filter(data__code=SILENCE)
     )
     if not said.exists():
         since = job.last_seen_at.strftime("%Y-%m-%dT%H:%M:%SZ")
         append_server_event(
-            job.pk, "warning", db=db, code="no_news", message=f"No news since {since}."
+            job.pk, "warning", db=db, code=SILENCE, message=f"No news since {since}."
         )
 
 

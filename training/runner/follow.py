@@ -11,24 +11,26 @@ import secrets
 from datetime import timedelta
 
 from django.db import connections
-from django.db.models import Q
 from django.utils import timezone
 
 from gligabao.databases import write_transaction
 from gligabao.errors import InvalidRequest, ProviderUnreachable
 from training.contract import Report, parse_report
-from training.events import append_events
+from training.events import append_events, append_server_event
 from training.models import JobAttempt, TrainingJob
 from training.models.job import LEASE_LIFETIME
 from training.providers import get_provider
 from training.providers.base import Phase, Provider, RunStatus
 from training.runner import lease
 from training.runner.finish import advance
+from training.states import JobStatus
 
 logger = logging.getLogger(__name__)
 
 MAX_CLAIMS = 50
 POLL_WAIT = timedelta(seconds=2)
+# A trainer's first report commonly comes within a second; sooner the provider need not tell.
+LATE_START = timedelta(seconds=5)
 # A local run is not expected to be unreachable; a cloud's longest wait between two tries.
 UNREACHABLE_WAIT = timedelta(seconds=30)
 
@@ -120,16 +122,25 @@ def _note_status(job: TrainingJob, status: RunStatus, db: str) -> TrainingJob:
         if changes:
             TrainingJob.objects.using(db).filter(pk=job.pk).update(**changes)
         if status.started_at is not None:
-            # The provider saw it come up; its reports may reach us much later.
-            late = Q(started_at=None) | Q(started_at__gt=status.started_at)
-            TrainingJob.objects.using(db).filter(late, pk=job.pk).update(
-                started_at=status.started_at
-            )
+            _note_start(job, status, db)
             JobAttempt.objects.using(db).filter(
                 run=job, attempt=job.attempt, started_at=None
             ).update(started_at=status.started_at, provider_job_id=status.provider_job_id)
     job.refresh_from_db(using=db)
     return job
+
+
+def _note_start(job: TrainingJob, status: RunStatus, db: str) -> None:
+    """The provider saw the container come up; its reports may reach us much later."""
+    if job.started_at is None or job.started_at - status.started_at > LATE_START:
+        is_up = status.phase is Phase.RUNNING
+        append_server_event(
+            job.pk,
+            "status",
+            db=db,
+            status=JobStatus.RUNNING.value if is_up else job.status,
+            started_at=status.started_at.isoformat(),
+        )
 
 
 def _note_reachable(job: TrainingJob, db: str) -> None:

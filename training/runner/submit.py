@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
 from datasets.services import open_version
@@ -23,7 +23,7 @@ from training.catalog import base_model
 from training.contract import JobSpec, server_event
 from training.events import append_events
 from training.models import JobAttempt, TrainingJob
-from training.models.job import CLAIM_LIFETIME
+from training.models.job import is_claim_over
 from training.providers import get_provider
 from training.providers.base import ProviderBusy
 from training.states import JobStatus, Outcome, Reason
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 BUSY_WAIT = timedelta(seconds=1)
 MAX_BACKOFF_SECONDS = 30
+GIVE_UP_AFTER = timedelta(hours=24)
 SPEC_LIFETIME = timedelta(days=2)
 
 
@@ -150,10 +151,11 @@ def _has_checkpoint(job: TrainingJob) -> bool:
 def _claim(db: str, run_id: int) -> TrainingJob | None:
     """Take the job for submission; None if another has it or the provider has it already."""
     now = timezone.now()
-    free = Q(claimed_at=None) | Q(claimed_at__lt=now - CLAIM_LIFETIME)
     with write_transaction(db):
         rows = TrainingJob.objects.using(db).unfinished()
-        if not rows.filter(free, pk=run_id, provider_job_id="").update(claimed_at=now):
+        if not rows.filter(is_claim_over(now), pk=run_id, provider_job_id="").update(
+            claimed_at=now
+        ):
             return None
     return TrainingJob.objects.using(db).select_related("retry_of").get(pk=run_id)
 
@@ -200,8 +202,7 @@ def _try_later(job: TrainingJob, error: GligabaoError, db: str) -> None:
     """Back off after a provider that did not answer; the queue deadline ends it."""
     now = timezone.now()
     first = job.first_tried_at or now
-    if now - first >= timedelta(seconds=settings.QUEUE_TIMEOUT):
-        _end(job, JobStatus.FAILED, Reason.PROVIDER_UNREACHABLE, error.message, db)
+    if now - first >= timedelta(seconds=settings.QUEUE_TIMEOUT) and _give_up(job, error, db):
         return
     wait = min(2**job.num_submit_failures, MAX_BACKOFF_SECONDS)
     with write_transaction(db):
@@ -215,6 +216,24 @@ def _try_later(job: TrainingJob, error: GligabaoError, db: str) -> None:
         if row.stop_requested_at is not None and not row.is_final:
             _cancel(row, db)
     logger.warning("Job %s was not submitted: %s Trying again.", job.job_id, error.message)
+
+
+def _give_up(job: TrainingJob, error: GligabaoError, db: str) -> bool:
+    """End a job at its queue deadline, unless one of the failed tries did start a run.
+
+    False while the provider cannot even tell that; after 24 h it is no longer asked.
+    """
+    try:
+        provider_job_id = get_provider(job.provider).find(job.job_id)
+    except ProviderUnreachable:
+        if timezone.now() - job.first_tried_at < GIVE_UP_AFTER:
+            return False
+        provider_job_id = None
+    if provider_job_id is None:
+        _end(job, JobStatus.FAILED, Reason.PROVIDER_UNREACHABLE, error.message, db)
+    else:
+        _accepted(job, provider_job_id, db)
+    return True
 
 
 def _cancel(job: TrainingJob, db: str) -> None:

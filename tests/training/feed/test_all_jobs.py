@@ -6,7 +6,7 @@ from tests.factories import make_job
 from tests.training.feed.feed_events import append_progress
 from training.events import append_server_event
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
 def test_it_tells_what_happens_from_now_on_without_ids(open_feed, any_db):

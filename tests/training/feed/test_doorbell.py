@@ -10,7 +10,7 @@ from tests.training.feed.feed_events import append_progress
 from training.feed import doorbell
 from training.feed.doorbell import open_bell
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 FAR_TOO_LONG = 300
 
 

@@ -10,7 +10,7 @@ from tests.factories import end_job, make_job
 from tests.training.feed.feed_events import append_progress
 from training.feed.follow import follow_events
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
 def test_it_yields_what_is_stored_then_what_arrives_and_ends_with_the_job(any_db):

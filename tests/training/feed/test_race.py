@@ -7,7 +7,7 @@ from tests.servers import environment
 from tests.settings import TEST_REDIS_URL
 from tests.training.feed import race
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
 def test_every_dropped_reader_has_every_row_once_in_order(setup, token_of_role, tmp_path):

@@ -7,7 +7,7 @@ from django.db import connections
 from tests.factories import make_job
 from tests.training.feed.feed_events import append_progress, seqs_of
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 END_CONNECTIONS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

@@ -7,7 +7,7 @@ from tests.training.feed.feed_events import append_progress, seqs_of
 from training.contract import REPORT_TYPES, parse_report
 from training.events import append_events, append_server_event
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from tests.factories import make_job
 from tests.training.feed.feed_events import append_progress, seqs_of
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 NUM_EVENTS = 1000
 PADDING = "x" * 8_000  # so that the events fill the buffers of the system

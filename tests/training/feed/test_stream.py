@@ -19,7 +19,7 @@ from training.feed.stream import RunFeed, Stream
 from training.feed.tailer import tailer_of
 from training.feed.view import _session_may_read, _token_may_read
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
 class Chunks:

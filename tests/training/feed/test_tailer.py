@@ -14,7 +14,7 @@ from training.feed.listeners import listeners
 from training.feed.tailer import Tailer
 from training.models import JobEvent, TrainingJob
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "second", "pg"])
+pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 LONG_AGO = timezone.now() - timedelta(hours=3)
 
 
