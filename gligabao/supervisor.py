@@ -101,10 +101,12 @@ class Supervisor:
             self._start_or_wait(child)
 
     def _start_or_wait(self, child: Child) -> None:
-        """A full disk or process table must not end the children that run."""
+        """A full disk or process table later on must not end the children that run."""
         try:
             self._start(child)
         except OSError as error:
+            if not child.started:  # it never ran: most likely it never can
+                raise
             self.say(f"{child.name} was not started as it should be: {error}")
             child.due = time.monotonic() + child.pause
             child.pause = min(child.pause * 2, LONGEST_PAUSE)

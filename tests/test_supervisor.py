@@ -130,6 +130,33 @@ def test_children_end_when_one_cannot_be_started(tmp_path):
     assert not (tmp_path / "a.pid").exists()
 
 
+def test_later_start_that_fails_is_tried_again_beside_the_others(tmp_path):
+    program = tmp_path / "program"
+    program.symlink_to(sys.executable)
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    mender = Child("a", (str(program), *SLEEPER[1:]))
+    session = Session(run_dir, mender, Child("b", SLEEPER))
+    pids = {}
+
+    def user():
+        pids["a"] = eventually(lambda: session.pid("a"))
+        pids["b"] = eventually(lambda: session.pid("b"))
+        program.unlink()
+        os.kill(pids["a"], signal.SIGKILL)
+        eventually(lambda: any("a was not started" in text for text in session.said))
+        pids["b later"] = session.pid("b")
+        program.symlink_to(sys.executable)
+        pids["new"] = eventually(
+            lambda: session.pid("a") not in (0, pids["a"]) and session.pid("a")
+        )
+
+    session.play(user)
+
+    assert pids["b later"] == pids["b"]
+    assert is_gone(pids["new"])
+
+
 def test_signal_handlers_are_restored(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     session = Session(tmp_path, Child("a", SLEEPER))

@@ -65,7 +65,7 @@ def _databases_in_turn() -> list[str]:
     """
     now = time.monotonic()
     aliases = [db for db in database_aliases() if _away_until.get(db, now) <= now]
-    first = int(now) % len(aliases) if aliases else 0
+    first = int(time.time()) % len(aliases) if aliases else 0
     return aliases[first:] + aliases[:first]
 
 

@@ -290,9 +290,9 @@ def test_run_without_a_folder_is_unknown(tmp_path):
 
     for run_id in ("local-job1-00000000", "fc-123", "local-../../etc-00000000"):
         assert provider.poll(run_id).phase is Phase.UNKNOWN
+        assert len(provider.read_events(run_id, "7").reports) == 0
     provider.stop("local-job1-00000000", force=False)
     provider.stop("local-job1-00000000", force=True)
-    assert provider.read_events("local-job1-00000000", "").reports == []
     assert provider.logs("local-job1-00000000", limit=10) == []
     assert provider.list_files("local-job1-00000000") == []
     with pytest.raises(NotFound):
