@@ -8,6 +8,7 @@ SEED ?= 1
 PORT ?= 7878
 DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
+PYTEST_ARGS_TRAINER ?=
 
 SOURCES := gligabao training datasets trainer_image benchmarks tests
 RUN := .venv/bin/python
@@ -33,8 +34,10 @@ demo: .venv/installed
 up: .venv/installed
 	$(RUN) manage.py up --port $(PORT)
 
+# The trainer's tests have a process of their own: here `datasets` is our app, there a library.
 test: install
 	$(RUN) -m pytest $(PYTEST_ARGS)
+	cd trainer_image && ../$(RUN) -P -m pytest $(PYTEST_ARGS_TRAINER)
 
 # Commands make their data folder when they load the settings; lint leaves ./data alone.
 lint: export GLIGABAO_DATA_DIR := .venv/lint-data

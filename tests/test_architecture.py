@@ -259,12 +259,12 @@ def test_every_test_is_one_that_make_test_collects():
 
     elsewhere = [
         str(path.relative_to(ROOT))
-        for path in sources(*OURS, "trainer_image", "benchmarks")
+        for path in sources(*OURS, "trainer_image/trainer", "benchmarks")
         if path.name.startswith("test_") or path.name.endswith("_test.py")
     ]
     misnamed = [
         str(path.relative_to(ROOT))
-        for path in sources("tests")
+        for path in sources("tests", "trainer_image/tests")
         if not path.name.startswith("test_") and holds_tests(path)
     ]
 
@@ -275,9 +275,16 @@ def test_every_test_is_one_that_make_test_collects():
 def test_make_test_leaves_nothing_out():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE).group(1)
-    arguments = re.search(r"^PYTEST_ARGS \?= (.*)$", makefile, re.MULTILINE).group(1)
+    arguments = dict(re.findall(r"^(PYTEST_ARGS\w*) \?= ?(.*)$", makefile, re.MULTILINE))
 
-    assert recipe.split() == ["$(RUN)", "-m", "pytest", "$(PYTEST_ARGS)"]
-    assert arguments == "-n 2"
-    conftests = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("conftest.py")]
+    assert recipe.splitlines() == [
+        "\t$(RUN) -m pytest $(PYTEST_ARGS)",
+        "\tcd trainer_image && ../$(RUN) -P -m pytest $(PYTEST_ARGS_TRAINER)",
+    ]
+    assert arguments == {"PYTEST_ARGS": "-n 2", "PYTEST_ARGS_TRAINER": ""}
+    conftests = [
+        path.read_text(encoding="utf-8")
+        for folder in ("tests", "trainer_image/tests")
+        for path in (ROOT / folder).rglob("conftest.py")
+    ]
     assert not any("collect_ignore" in text for text in conftests)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 from trainer.base_models import KNOWN, ensure, models_dir_from_environment
 from trainer.device import prepare_environment
@@ -17,10 +15,9 @@ from trainer.errors import JobFailed
 
 prepare_environment(offline=True)
 
-import torch  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
 
-from trainer import data, rendering, sft, text_stream  # noqa: E402
+from trainer import data, rendering, text_stream  # noqa: E402
 from trainer.rows import normalise_row  # noqa: E402
 
 TINY = ensure(KNOWN["tiny"], models_dir_from_environment())
@@ -105,110 +102,6 @@ def _byte_token(byte_level, byte):
     moved = [b for b in range(256) if b not in kept]
     character = chr(byte) if byte in kept else chr(256 + moved.index(byte))
     return TOKENIZER.convert_tokens_to_ids(character)
-
-
-def lora_layers(pattern, model="tiny"):
-    """Names of the modules that get a LoRA layer, or the refusal."""
-    from peft import LoraConfig, get_peft_model
-
-    plain = _tiny_model() if model == "tiny" else _e4b_without_weights()
-    try:
-        sft.check_targets(plain, pattern)
-    except JobFailed as error:
-        return error.message
-    peft = get_peft_model(plain, LoraConfig(r=4, target_modules=pattern, task_type="CAUSAL_LM"))
-    return sorted(name for name, module in peft.named_modules() if hasattr(module, "lora_A"))
-
-
-def _tiny_model():
-    return AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
-
-
-def _e4b_without_weights():
-    """The shape of google/gemma-4-E4B-it in its layer types, with fewer layers and no memory."""
-    from transformers import (
-        Gemma4AudioConfig,
-        Gemma4Config,
-        Gemma4ForConditionalGeneration,
-        Gemma4TextConfig,
-        Gemma4VisionConfig,
-    )
-
-    text = Gemma4TextConfig(num_hidden_layers=12, num_kv_shared_layers=6)
-    with torch.device("meta"):
-        return Gemma4ForConditionalGeneration(
-            Gemma4Config(
-                text_config=text,
-                vision_config=Gemma4VisionConfig(num_hidden_layers=2),
-                audio_config=Gemma4AudioConfig(num_hidden_layers=2),
-            )
-        )
-
-
-def merged_difference(adapter):
-    """The largest difference of logits between an adapter and its merged weights."""
-    from peft import PeftModel
-
-    input_ids = torch.tensor([TOKENIZER("Which shelf holds the copper bolts?")["input_ids"]])
-    with torch.inference_mode():
-        base = _tiny_model()(input_ids).logits
-        peft = PeftModel.from_pretrained(_tiny_model(), adapter)
-        tuned = peft(input_ids).logits
-        merged = peft.merge_and_unload(safe_merge=True)(input_ids).logits
-    return {
-        "merged": (merged - tuned).abs().max().item(),
-        "tuned": (tuned - base).abs().max().item(),
-    }
-
-
-def losses(rows):
-    """The loss of one batch by our function and by TRL's, and the largest gradient gap."""
-    folder = tempfile.mkdtemp()
-    values = SimpleNamespace(
-        lora_rank=4, lora_alpha=8, batch_size=4, learning_rate=1e-3, logging_steps=1
-    )
-    values.checkpoint_every = 10
-    spec = SimpleNamespace(
-        hyperparams=values,
-        lora_target_pattern=r".*\.language_model\.layers\.\d+\.(?:self_attn|mlp)\.(?:q|down)_proj",
-        checkpoint_dir=folder,
-        num_train_steps=1,
-        seed=1,
-    )
-    device = SimpleNamespace(name="cpu", dtype=torch.float32)
-    encoded = [rendering.encode_chat(TOKENIZER, normalise_row(r, "chat").messages) for r in rows]
-    trainer = sft._build_trainer(
-        spec,
-        sft.load_with_lora(spec, TINY, device),
-        tokenizer=TOKENIZER,
-        examples=data.Examples(encoded, len(encoded), "", 256),
-        device=device,
-        totals=sft.RunningTotals(sft.Totals()),
-    )
-    batch = next(iter(trainer.get_train_dataloader()))
-    num_items = (batch["labels"][:, 1:] != -100).sum()
-    ours, _ = sft.loss_at_labels(trainer.model, dict(batch), num_items)
-    ours.backward()
-    gradients = _take_gradients(trainer.model)
-    trls = sft.SFTTrainer.compute_loss(
-        trainer, trainer.model, dict(batch), num_items_in_batch=num_items
-    )
-    trls.backward()
-    gap = (gradients - _take_gradients(trainer.model)).abs().max().item()
-    return {"ours": ours.item(), "trl": trls.item(), "gradient_gap": gap}
-
-
-def _take_gradients(model):
-    wanted = [p for p in model.parameters() if p.requires_grad]
-    flat = torch.cat([p.grad.flatten() for p in wanted])
-    model.zero_grad()
-    return flat
-
-
-def libraries():
-    import datasets
-
-    return {"datasets": datasets.__file__, "path": sys.path}
 
 
 def main() -> None:

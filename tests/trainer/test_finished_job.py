@@ -81,7 +81,7 @@ def test_training_json_says_how_the_model_was_made(finished):
     training = json.loads(plane.files["training.json"])
 
     assert training["spec"]["dataset_sha256"] == job.spec["dataset_sha256"]
-    assert training["spec"]["hyperparams"] == job.spec["hyperparams"]
+    assert training["spec"]["hyperparams"].items() >= job.spec["hyperparams"].items()
     assert training["result"]["steps"] == 120
     assert training["versions"]["trl"]
     assert training["dataset"]["num_examples"] == len(FACTS)

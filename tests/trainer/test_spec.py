@@ -49,7 +49,13 @@ def test_published_fields_hold_no_secret_and_no_folder():
         ({"hyperparams": []}, "must be an object"),
         ({"hyperparams": {**EXAMPLE["hyperparams"], "lora_rank": 0}}, "lora_rank"),
         ({"hyperparams": {**EXAMPLE["hyperparams"], "learning_rate": "x"}}, "learning_rate"),
-        ({"hyperparams": {**EXAMPLE["hyperparams"], "packing": True}}, "packing"),
+        (
+            {"hyperparams": {**EXAMPLE["hyperparams"], "packing": 1}},
+            "packing must be true or false",
+        ),
+        ({"hyperparams": {**EXAMPLE["hyperparams"], "lr_scheduler": "step"}}, "one of cosine"),
+        ({"hyperparams": {**EXAMPLE["hyperparams"], "warmup_ratio": -0.1}}, "warmup_ratio"),
+        ({"hyperparams": {**EXAMPLE["hyperparams"], "momentum": 0.9}}, "momentum"),
     ],
 )
 def test_specs_that_cannot_be_run_are_refused(change, words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,18 +22,34 @@ PRIVATE_FIELDS = frozenset(
     | {"dataset_path", "checkpoint_dir", "resume_from"}
 )
 METHODS = ("lora",)
+LR_SCHEDULERS = ("cosine", "linear", "constant")
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @dataclass(frozen=True)
 class Hyperparams:
-    """What a job may tune. `checkpoint_every` and `logging_steps` count optimizer steps."""
+    """What a job may tune.
+
+    `checkpoint_every`, `logging_steps` and `eval_steps` count optimizer steps, and
+    `early_stopping_patience` evaluations; 0 there is never. `warmup_ratio` is a share of the
+    steps, `eval_fraction` one of the examples.
+    """
 
     learning_rate: float
     lora_rank: int
     lora_alpha: int
     batch_size: int
     max_length: int
+    lora_dropout: float = 0.0
+    gradient_accumulation_steps: int = 1
+    warmup_ratio: float = 0.1
+    lr_scheduler: str = "cosine"
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    packing: bool = False
+    eval_fraction: float = 0.0
+    eval_steps: int = 50
+    early_stopping_patience: int = 0
     checkpoint_every: int = 50
     logging_steps: int = 1
 
@@ -130,14 +147,23 @@ def _parse_hyperparams(content: Any) -> Hyperparams:
         values = Hyperparams(**content)
     except TypeError as error:
         raise SpecRefused(f"hyperparams do not fit: {_missing(error)}.") from error
-    if not _is_number(values.learning_rate) or values.learning_rate <= 0:
-        raise SpecRefused(f"learning_rate must be above 0, not {values.learning_rate!r}.")
-    for name in Hyperparams.__dataclass_fields__:
-        if name != "learning_rate" and not _is_count(getattr(values, name)):
-            raise SpecRefused(
-                f"{name} must be a whole number from 1, not {getattr(values, name)!r}."
-            )
+    for name, field in Hyperparams.__dataclass_fields__.items():
+        problem = _problem(name, getattr(values, name), field.type)
+        if problem:
+            raise SpecRefused(f"{name} must be {problem}, not {getattr(values, name)!r}.")
     return values
+
+
+def _problem(name: str, value: Any, kind: str) -> str | None:
+    """What a hyperparameter must be and is not; its exact range is the control plane's matter."""
+    if kind == "bool":
+        return None if isinstance(value, bool) else "true or false"
+    if kind == "str":
+        return None if value in LR_SCHEDULERS else f"one of {', '.join(LR_SCHEDULERS)}"
+    if kind == "float":
+        return None if _is_number(value) and value >= 0 else "a number from 0"
+    minimum = 0 if name == "early_stopping_patience" else 1
+    return None if _is_count(value, minimum) else f"a whole number from {minimum}"
 
 
 def _check(spec: JobSpec, now: datetime) -> None:
@@ -174,9 +200,9 @@ def _missing(error: TypeError) -> str:
     return str(error).partition("__init__() ")[2] or str(error)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _is_count(value: Any, minimum: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,39 @@
+"""The trainer as a library: all of its modules, and the models that its tests train."""
+
+from pathlib import Path
+
+import pytest
+
+from trainer.device import prepare_environment
+
+prepare_environment(offline=True)  # before anything imports torch
+
+from trainer.base_models import KNOWN, ensure  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Threads of tiny models only wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def models_dir(tmp_path_factory) -> Path:
+    """A model cache with `tiny` in it."""
+    folder = tmp_path_factory.mktemp("models")
+    ensure(KNOWN["tiny"], folder, say=lambda text: None)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_dir(models_dir) -> Path:
+    return ensure(KNOWN["tiny"], models_dir)
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer(tiny_dir):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tiny_dir)
