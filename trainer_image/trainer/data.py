@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,10 +28,11 @@ class Examples:
     num_records: int
     sample: str  # one decoded span that carries loss
     max_length: int
+    held_out: list[Encoded] = field(default_factory=list)  # for evaluation, never trained on
 
     @property
     def num_dropped(self) -> int:
-        return self.num_records - len(self.encoded)
+        return self.num_records - len(self.encoded) - len(self.held_out)
 
     @property
     def dropped_message(self) -> str:
