@@ -6,7 +6,12 @@ every machine builds the same model without any network. It is for tests: it kno
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import Gemma4Config
 
 SEED = 20260101
 VOCAB_SIZE = 768
@@ -34,47 +39,63 @@ def build_tiny_model(directory: Path) -> None:
     import torch  # heavy
     from transformers import Gemma4ForConditionalGeneration
 
-    _build_tokenizer(directory)
+    template = Path(__file__).with_name("tiny_chat_template.jinja").read_text(encoding="utf-8")
+    build_tokenizer(
+        directory,
+        special_tokens=SPECIAL_TOKENS,
+        named_tokens=NAMED_TOKENS,
+        chat_template=template.rstrip("\n"),
+    )
     state = torch.random.get_rng_state()
     try:
         torch.manual_seed(SEED)
-        model = Gemma4ForConditionalGeneration(_config())
+        model = Gemma4ForConditionalGeneration(tiny_config())
     finally:
         torch.random.set_rng_state(state)
     model.generation_config.eos_token_id = [_id("<eos>"), _id(END_OF_TURN)]
     model.save_pretrained(directory)
 
 
-def _build_tokenizer(directory: Path) -> None:
+def build_tokenizer(
+    directory: Path,
+    *,
+    special_tokens: Sequence[str],
+    named_tokens: Mapping[str, str],
+    chat_template: str,
+) -> None:
+    """Write a byte-level tokenizer, trained on the text that lies here.
+
+    `special_tokens` get the first ids, in their order; `named_tokens` says which of them are
+    `pad_token`, `eos_token` and so on.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    here = Path(__file__).parent
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE,
-        special_tokens=list(SPECIAL_TOKENS),
+        special_tokens=list(special_tokens),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    corpus = (here / "tiny_corpus.txt").read_text(encoding="utf-8")
+    corpus = Path(__file__).with_name("tiny_corpus.txt").read_text(encoding="utf-8")
     tokenizer.train_from_iterator(corpus.splitlines(), trainer)
+    named = set(named_tokens.values())
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        **NAMED_TOKENS,
-        extra_special_tokens=list(SPECIAL_TOKENS[len(NAMED_TOKENS) :]),
+        **named_tokens,
+        extra_special_tokens=[token for token in special_tokens if token not in named],
         model_max_length=CONTEXT_LENGTH,
         clean_up_tokenization_spaces=False,
     )
-    fast.chat_template = (
-        (here / "tiny_chat_template.jinja").read_text(encoding="utf-8").rstrip("\n")
-    )
+    fast.chat_template = chat_template
     fast.save_pretrained(directory)
 
 
-def _config():  # noqa: ANN202 - the type needs a heavy import
+def tiny_config() -> Gemma4Config:
+    """The shape of `tiny`: a Gemma 4 of the E kind, with towers that see and hear."""
     from transformers import Gemma4AudioConfig, Gemma4Config, Gemma4TextConfig, Gemma4VisionConfig
 
     text = Gemma4TextConfig(
