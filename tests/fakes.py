@@ -22,6 +22,7 @@ class FakeProvider:
     """Keeps every run it was asked for. What a run says and how it ends is up to the test."""
 
     name = "local"
+    has_gpu = False
 
     def __init__(self):
         self.submitted = []

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gligabao.errors import InvalidRequest
-from training.hyperparams import check_hyperparams
+from training.hyperparams import METHODS, check_hyperparams, missing_hyperparams
 
 CATALOG_FILE = Path(__file__).with_name("catalog.toml")
-METHODS = ("lora", "qlora", "full")
 ROLE_ORDERS = ("strict", "any")
 
 
@@ -47,6 +46,11 @@ class BaseModel:
     chat_template: str
     trainer_image: str
     hyperparams: Mapping[str, Any]
+    method_hyperparams: Mapping[str, Mapping[str, Any]]
+
+    def defaults_of(self, method: str) -> Mapping[str, Any]:
+        """The hyperparameters of this model where the user gives none."""
+        return {**self.hyperparams, **self.method_hyperparams.get(method, {})}
 
 
 @cache
@@ -134,7 +138,14 @@ def _check_entry(entry: BaseModel, label: str) -> None:
         re.compile(entry.lora_target_pattern)
     except re.error as error:
         refuse("lora_target_pattern", f"is no regular expression ({error})")
-    try:
-        check_hyperparams(entry.hyperparams)
-    except InvalidRequest as error:
-        refuse("hyperparams", f"are wrong: {error.message}")
+    if unknown := sorted(set(entry.method_hyperparams) - set(entry.methods)):
+        refuse(f"method_hyperparams.{unknown[0]}", "is of a method that the entry does not offer")
+    tables = {f"method_hyperparams.{name}": of for name, of in entry.method_hyperparams.items()}
+    for key, values in {"hyperparams": entry.hyperparams, **tables}.items():
+        try:
+            check_hyperparams(values)
+        except InvalidRequest as error:
+            refuse(key, f"is wrong: {error.message}")
+    for method in entry.methods:
+        if missing := missing_hyperparams(entry.defaults_of(method), method):
+            refuse("hyperparams", f"has no {missing[0]}, which method {method} needs")

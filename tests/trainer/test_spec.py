@@ -48,6 +48,7 @@ def test_published_fields_hold_no_secret_and_no_folder():
         ({"dataset_path": None}, "dataset_path is missing"),
         ({"hyperparams": []}, "must be an object"),
         ({"hyperparams": {**EXAMPLE["hyperparams"], "lora_rank": 0}}, "lora_rank"),
+        ({"hyperparams": {**EXAMPLE["hyperparams"], "lora_rank": None}}, "lora needs lora_rank"),
         ({"hyperparams": {**EXAMPLE["hyperparams"], "learning_rate": "x"}}, "learning_rate"),
         (
             {"hyperparams": {**EXAMPLE["hyperparams"], "packing": 1}},

@@ -32,14 +32,14 @@ class Hyperparams:
 
     `checkpoint_every`, `logging_steps` and `eval_steps` count optimizer steps, and
     `early_stopping_patience` evaluations; 0 there is never. `warmup_ratio` is a share of the
-    steps, `eval_fraction` one of the examples.
+    steps, `eval_fraction` one of the examples. A full fine-tune has no `lora_*`.
     """
 
     learning_rate: float
-    lora_rank: int
-    lora_alpha: int
     batch_size: int
     max_length: int
+    lora_rank: int | None = None
+    lora_alpha: int | None = None
     lora_dropout: float = 0.0
     gradient_accumulation_steps: int = 1
     warmup_ratio: float = 0.1
@@ -162,6 +162,8 @@ def _problem(name: str, value: Any, kind: str) -> str | None:
         return None if value in LR_SCHEDULERS else f"one of {', '.join(LR_SCHEDULERS)}"
     if kind == "float":
         return None if _is_number(value) and value >= 0 else "a number from 0"
+    if kind == "int | None" and value is None:
+        return None  # whether the method can do without is asked of the whole spec
     minimum = 0 if name == "early_stopping_patience" else 1
     return None if _is_count(value, minimum) else f"a whole number from {minimum}"
 
@@ -171,6 +173,10 @@ def _check(spec: JobSpec, now: datetime) -> None:
         raise SpecRefused(
             f"This trainer has no method {spec.method!r}; it has {', '.join(METHODS)}."
         )
+    if spec.method != "full":
+        for name in ("lora_rank", "lora_alpha"):
+            if getattr(spec.hyperparams, name) is None:
+                raise SpecRefused(f"hyperparams do not fit: method {spec.method} needs {name}.")
     for name in ("num_train_steps", "max_seconds"):
         if not _is_count(getattr(spec, name)):
             raise SpecRefused(f"{name} must be a whole number from 1, not {getattr(spec, name)!r}.")

@@ -97,6 +97,11 @@ class Provider(Protocol):
 
     name: str
 
+    @property
+    def has_gpu(self) -> bool:
+        """Whether a run here gets a GPU with CUDA."""
+        ...
+
     def check(self) -> None:
         """Return when jobs can be submitted here; raise otherwise."""
         ...

@@ -98,6 +98,11 @@ class LocalProvider:
             ),
         )
 
+    @property
+    def has_gpu(self) -> bool:
+        # The driver's own devices: what asks CUDA is in the trainer, and heavy.
+        return any(Path("/dev").glob("nvidia[0-9]*"))
+
     # --- Starting ------------------------------------------------------------------------------
 
     def check(self) -> None:

@@ -20,10 +20,11 @@ from training import tasks
 from training.catalog import BaseModel, base_model, base_model_of_size
 from training.contract import server_event
 from training.events import append_events
-from training.hyperparams import check_hyperparams
+from training.hyperparams import GPU_METHODS, job_hyperparams
 from training.models import IdempotencyKey, TrainingJob
 from training.models.idempotency import KEY_LIFETIME
 from training.providers import get_provider
+from training.providers.base import Provider
 from training.states import JobStatus, Reason
 from training.tokens import hash_token, make_job_token, new_job_id, new_nonce
 
@@ -226,13 +227,16 @@ def _checked_job(request: JobRequest, *, db: str, user_id: int) -> TrainingJob:
         )
     provider = request.provider or settings.DEFAULT_PROVIDER
     backend = get_provider(provider)
-    if provider == "local" and not entry.cpu:
-        raise _refused("base_model", f"{entry.id} does not train on a CPU; local has no GPU.")
+    _check_hardware(entry, method, backend)
     steps = DEFAULT_STEPS if request.num_train_steps is None else request.num_train_steps
     _check_range("num_train_steps", steps, MAX_STEPS)
     seconds = DEFAULT_MAX_SECONDS if request.max_seconds is None else request.max_seconds
     _check_range("max_seconds", seconds, MAX_MAX_SECONDS)
-    hyperparams = {**entry.hyperparams, **check_hyperparams(request.hyperparams or {})}
+    hyperparams = job_hyperparams(
+        {} if request.hyperparams is None else request.hyperparams,
+        method=method,
+        model_defaults=entry.defaults_of(method),
+    )
     if hyperparams["max_length"] > entry.context_length:
         raise _refused(
             "hyperparams.max_length",
@@ -271,6 +275,21 @@ def _entry_of(request: JobRequest) -> BaseModel:
             f"{request.model_size!r} is {by_size.id}, and base_model says {by_id.id}. Send one.",
         )
     return by_id or by_size
+
+
+def _check_hardware(entry: BaseModel, method: str, backend: Provider) -> None:
+    """Some models and methods need a GPU, and not every machine has one."""
+    if backend.has_gpu:
+        return
+    if not entry.cpu:
+        raise _refused(
+            "base_model", f"{entry.id} does not train on a CPU; {backend.name} has no GPU."
+        )
+    if method in GPU_METHODS:
+        others = " or ".join(other for other in entry.methods if other not in GPU_METHODS)
+        raise _refused(
+            "method", f"{method!r} needs a GPU, and {backend.name} has none: use {others}."
+        )
 
 
 def _check_range(name: str, value: int, maximum: int) -> None:

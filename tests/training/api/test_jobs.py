@@ -78,7 +78,9 @@ def test_an_empty_body_starts_the_default_job(trainer):
         ({"model_size": 4}, "model_size"),
         ({"base_model": "gpt-5"}, "base model"),
         ({"base_model": "tiny", "model_size": "135m"}, "model_size"),
-        ({"method": "qlora"}, "method"),
+        ({"method": "magic"}, "method"),
+        ({"method": "qlora", "base_model": "tiny"}, "use lora or full"),
+        ({"method": "qlora", "base_model": "smollm2-135m"}, "use lora or full"),
         ({"provider": "moon"}, "provider"),
         ({"gpu": "H100"}, "gpu"),
         ({"max_cost_usd": "5"}, "max_cost_usd"),
@@ -87,7 +89,12 @@ def test_an_empty_body_starts_the_default_job(trainer):
         ({"hyperparams": {"learning_rate": 0}}, "hyperparams.learning_rate"),
         ({"hyperparams": {"learning_rate": "1e-4"}}, "hyperparams.learning_rate"),
         ({"hyperparams": {"lora_rank": 1.5}}, "hyperparams.lora_rank"),
-        ({"hyperparams": {"packing": True}}, "hyperparams.packing"),
+        ({"hyperparams": None}, "hyperparams"),
+        ({"hyperparams": {"packing": 1}}, "hyperparams.packing"),
+        ({"hyperparams": {"momentum": 0.9}}, "hyperparams.momentum"),
+        ({"hyperparams": {"eval_steps": 10}}, "hyperparams.eval_steps"),
+        ({"hyperparams": {"early_stopping_patience": 3}}, "early_stopping_patience"),
+        ({"method": "full", "hyperparams": {"lora_rank": 8}}, "hyperparams.lora_rank"),
         ({"hyperparams": {"max_length": 131072}}, "hyperparams.max_length"),
         ({"dataset": "unknown.jsonl"}, "unknown.jsonl"),
         ({"dataset": "../etc/passwd.jsonl"}, "name"),
@@ -129,6 +136,24 @@ def test_broken_bodies_are_a_400(trainer, raw):
 
     assert answer.status_code == 400, answer.content
     assert not TrainingJob.objects.exists()
+
+
+def test_a_method_that_needs_a_gpu_starts_where_there_is_one(trainer, fake_provider):
+    fake_provider.has_gpu = True
+
+    answer = post(trainer, {"method": "qlora", "model_size": "135m", "dataset": "mine.jsonl"})
+
+    assert (answer.status_code, answer.json()["method"]) == (201, "qlora")
+
+
+def test_a_full_fine_tune_has_its_own_defaults(trainer):
+    body = {"model_size": "135m", "dataset": "mine.jsonl"}
+    lora = post(trainer, body).json()["hyperparams"]
+
+    full = post(trainer, {**body, "method": "full"}).json()["hyperparams"]
+
+    assert full["learning_rate"] < lora["learning_rate"]
+    assert set(lora) - set(full) == {"lora_rank", "lora_alpha", "lora_dropout"}
 
 
 def test_another_content_type_is_refused(trainer):

@@ -1,0 +1,50 @@
+"""The spec that we send has the fields and the hyperparameters of the contract's example."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.factories import make_dataset, make_job
+from trainer.spec import Hyperparams, parse_spec
+from training.catalog import base_model
+from training.contract import JobSpec
+from training.hyperparams import DEFAULTS, HYPERPARAMS, check_hyperparams, job_hyperparams
+from training.runner.submit import build_spec
+
+CONTRACT = Path(__file__).resolve().parents[2] / "trainer_image" / "contract"
+EXAMPLE = json.loads((CONTRACT / "job_spec.v1.json").read_text(encoding="utf-8"))
+
+
+def test_example_has_every_field_and_every_hyperparameter():
+    assert set(EXAMPLE) == {field.name for field in fields(JobSpec)}
+    assert set(EXAMPLE["hyperparams"]) | {"seed"} == set(HYPERPARAMS)
+    assert check_hyperparams(EXAMPLE["hyperparams"]) == EXAMPLE["hyperparams"]
+
+
+def test_both_sides_have_the_same_hyperparameters_and_defaults():
+    trainers = {field.name: field.default for field in fields(Hyperparams)}
+
+    assert set(trainers) | {"seed"} == set(HYPERPARAMS)
+    assert {name: trainers[name] for name in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("method", ["lora"])
+def test_trainer_reads_every_value_of_a_job_as_it_was_sent(method):
+    given = {"lr_scheduler": "constant", "packing": True, "eval_fraction": 0.25, "eval_steps": 3}
+    defaults = base_model("tiny").defaults_of(method)
+    values = job_hyperparams(given, method=method, model_defaults=defaults)
+    dataset = make_dataset()
+    job = make_job(method=method, hyperparams=values, dataset_sha256=dataset.sha256)
+
+    spec = build_spec(job, "default")
+    read = parse_spec(json.loads(spec.to_text()))
+
+    assert set(json.loads(spec.to_text())) == set(EXAMPLE)
+    assert read.seed == values["seed"]
+    assert read.method == method
+    for name in values.keys() - {"seed"}:
+        assert getattr(read.hyperparams, name) == values[name]
+    assert (read.hyperparams.lora_rank is None) is (method == "full")
