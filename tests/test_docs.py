@@ -1,5 +1,6 @@
 """What the manual says is there, and what is there stands in the manual."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from django.urls import get_resolver
 from drf_spectacular.generators import SchemaGenerator
 
 from tests.test_settings import variables
+from training.hyperparams import HYPERPARAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -109,6 +111,17 @@ def test_section_of_a_command_names_its_options_and_no_other(name):
 @pytest.mark.django_db
 def test_api_page_lists_every_endpoint_and_no_other():
     assert documented_endpoints() == endpoints()
+
+
+def test_api_page_has_every_hyperparameter_with_its_range_and_default():
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \|$", DOCS["api.md"], re.MULTILINE)
+
+    assert [row[0] for row in rows] == list(HYPERPARAMS)
+    for name, words, default, meaning in rows:
+        allowed = HYPERPARAMS[name]
+        assert (words, meaning) == (allowed.words, allowed.meaning)
+        shown = "the model's" if allowed.default is None else allowed.default
+        assert default == shown or json.loads(default) == shown, name
 
 
 def test_feed_is_where_the_page_says():

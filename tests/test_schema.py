@@ -6,6 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from training.hyperparams import HYPERPARAMS
+
 pytestmark = pytest.mark.django_db
 
 
@@ -40,6 +42,16 @@ def test_what_a_user_sends_first_has_examples(schema):
 
     for operation in (start, infer):
         assert operation["requestBody"]["content"]["application/json"]["examples"]
+
+
+def test_every_hyperparameter_has_its_range(schema):
+    start = schema["components"]["schemas"]["StartJob"]["properties"]["hyperparams"]
+
+    assert list(start["properties"]) == list(HYPERPARAMS)
+    rank = start["properties"]["lora_rank"]
+    assert (rank["type"], rank["minimum"], rank["maximum"]) == ("integer", 1, 512)
+    assert start["properties"]["lr_scheduler"]["enum"] == ["cosine", "linear", "constant"]
+    assert start["additionalProperties"] is False
 
 
 def test_schema_and_page_are_served_from_here_alone():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from gligabao.rest import (
@@ -12,11 +13,27 @@ from gligabao.rest import (
     StrictIntegerField,
     StrictSerializer,
 )
+from training.hyperparams import HYPERPARAMS, METHODS
 from training.models import JobAttempt, TrainedModel, TrainingJob
 
 MAX_PROMPT_CHARACTERS = 200_000
 MAX_NEW_TOKENS = 4096
 INFER_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+HYPERPARAMS_SCHEMA = {
+    "type": "object",
+    "properties": {
+        name: {"description": allowed.meaning, **allowed.schema}
+        | ({} if allowed.default is None else {"default": allowed.default})
+        for name, allowed in HYPERPARAMS.items()
+    },
+    "additionalProperties": False,
+}
+
+
+@extend_schema_field(HYPERPARAMS_SCHEMA)
+class HyperparamsField(serializers.DictField):
+    """Any object: the service checks names, ranges and what contradicts itself."""
 
 
 class StartJobSerializer(StrictSerializer):
@@ -26,9 +43,11 @@ class StartJobSerializer(StrictSerializer):
     model_size = StrictCharField(required=False, max_length=64)
     base_model = StrictCharField(required=False, max_length=64)
     dataset = StrictCharField(required=False, max_length=1000, help_text="A *.jsonl file name.")
-    method = StrictCharField(required=False, max_length=16)
+    method = StrictCharField(
+        required=False, max_length=16, help_text=f"{', '.join(METHODS)}; default lora."
+    )
     provider = StrictCharField(required=False, max_length=32)
-    hyperparams = serializers.DictField(required=False)
+    hyperparams = HyperparamsField(required=False)
     max_seconds = StrictIntegerField(required=False, help_text="At most 86400; default 7200.")
     name = StrictCharField(required=False, allow_blank=True, max_length=200)
 
@@ -52,8 +71,12 @@ class StopJobSerializer(StrictSerializer):
 
 
 class JobSerializer(serializers.ModelSerializer):
-    """A job's row. `retry_of` is the id of the job it repeats."""
+    """A job's row. `retry_of` is the id of the job it repeats.
 
+    `last_loss` is the loss last reported, `final_loss` the mean of all steps, known at the end.
+    """
+
+    hyperparams = HyperparamsField(read_only=True)
     retry_of = serializers.IntegerField(source="retry_of_id", allow_null=True, read_only=True)
 
     class Meta:

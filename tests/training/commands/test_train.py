@@ -20,7 +20,8 @@ def test_detached_job_is_as_asked_for(admin):
     result = run(
         "train", "--detach", "--json", "--dataset", "mine.jsonl", "--base-model", "tiny",
         "--steps", 7, "--name", "mine", "--max-seconds", 60,
-        "--set", "learning_rate=0.001", "--set", "lora_rank=4",
+        "--method", "lora", "--set", "learning_rate=0.001", "--set", "lora_rank=4",
+        "--set", "lr_scheduler=linear", "--set", "packing=true",
     )  # fmt: skip
 
     job = TrainingJob.objects.get()
@@ -31,6 +32,7 @@ def test_detached_job_is_as_asked_for(admin):
         "tiny", 7, "mine", 60,
     )  # fmt: skip
     assert (job.hyperparams["learning_rate"], job.hyperparams["lora_rank"]) == (0.001, 4)
+    assert (job.hyperparams["lr_scheduler"], job.hyperparams["packing"]) == ("linear", True)
     assert job.requested_by == admin.pk
 
 
@@ -74,6 +76,9 @@ def test_json_is_events_and_nothing_else(admin):
         (("--steps", "0"), "num_train_steps: 0 is out of range"),
         (("--set", "learning_rate=9"), "hyperparams.learning_rate: 9 is out of range"),
         (("--set", "seed=x"), "hyperparams.seed: Must be a whole number"),
+        (("--set", "packing=yes"), "hyperparams.packing: Must be true or false."),
+        (("--method", "magic"), "'magic' is not offered for smollm2-135m"),
+        (("--method", "full", "--set", "lora_rank=8"), "hyperparams.lora_rank"),
         (("--set", "learning_rate"), "'learning_rate' is not NAME=VALUE"),
         (("--set", "learning_rate=NaN"), "hyperparams.learning_rate"),
         (("--user", "nobody"), "No active user 'nobody'"),

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from training.api.serializers import JobSerializer
+from training.hyperparams import METHODS
 from training.management.row_command import RowCommand, add_user_option, db_option, user_of
 from training.management.watching import watch
 from training.services.jobs import JobRequest, start_job
@@ -22,6 +23,7 @@ class Command(RowCommand):
         model = parser.add_mutually_exclusive_group()
         model.add_argument("--base-model", metavar="ID")
         model.add_argument("--model-size", metavar="SIZE")
+        parser.add_argument("--method", help=f"{', '.join(METHODS)}; lora without it")
         parser.add_argument("--steps", type=int, help="training steps; 100 without it")
         parser.add_argument("--name", help="a name for the job")
         parser.add_argument("--max-seconds", type=int, help="time limit; 7200 without it")
@@ -70,6 +72,7 @@ def _request(options: dict[str, Any]) -> JobRequest:
         model_size=options["model_size"],
         base_model=options["base_model"],
         dataset=options["dataset"],
+        method=options["method"],
         hyperparams=dict(options["set"]) or None,
         max_seconds=options["max_seconds"],
         name=options["name"],
