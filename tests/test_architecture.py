@@ -51,7 +51,10 @@ ROWS = {
             f"training.{name}"
             for name in ("states", "contract", "catalog", "hyperparams", "tokens")
         ),
-        *(f"training.{name}" for name in ("progress", "event_text", "safetensors_file")),
+        *(
+            f"training.{name}"
+            for name in ("progress", "event_text", "safetensors_file", "model_files")
+        ),
         "training",
         "datasets",
         "datasets.formats",

@@ -18,6 +18,14 @@ from django.utils import timezone
 from gligabao.errors import NotFound
 from gligabao.storage import get_storage
 from training.catalog import base_model
+from training.model_files import (
+    INDEX,
+    MAX_INDEX_BYTES,
+    ModelFilesInvalid,
+    Tensors,
+    check_paths,
+    check_tensors,
+)
 from training.models import TrainingJob
 from training.providers.base import Provider
 from training.safetensors_file import InvalidSafetensors, check_header
@@ -25,7 +33,6 @@ from training.safetensors_file import InvalidSafetensors, check_header
 MAX_FILES = 1000
 PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,120}(?:/[A-Za-z0-9][A-Za-z0-9._\-]{0,120}){0,3}")
 SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".md", ".model")
-REQUIRED = ("adapter_config.json", "adapter_model.safetensors")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -48,8 +55,8 @@ def artifact_prefix(job: TrainingJob) -> str:
 
 def check_files(files: Any) -> list[dict[str, Any]]:
     """Check a list of `{path, size_bytes, sha256}`. Raises ArtifactsInvalid naming the file."""
-    if not isinstance(files, list) or not files:
-        raise ArtifactsInvalid("The list of files is empty: adapter_config.json is missing.")
+    if not isinstance(files, list):
+        raise ArtifactsInvalid("There is no list of files.")
     if len(files) > MAX_FILES:
         raise ArtifactsInvalid(f"{len(files)} files are more than {MAX_FILES}.")
     seen: set[str] = set()
@@ -79,14 +86,20 @@ def verify_claim(job: TrainingJob, claim: Mapping[str, Any], provider: Provider)
 
     Raises ArtifactsInvalid. Repeating it changes nothing.
     """
-    files = check_files(claim.get("files"))
-    for name in REQUIRED:
-        if name not in {file["path"] for file in files}:
-            raise ArtifactsInvalid(f"{name} is missing from the files of the trained model.")
+    files = check_files(claim.get("files") or [])
+    paths = {file["path"] for file in files}
+    tensors: dict[str, Tensors] = {}
     storage_bytes = 0
-    for file in files:
-        _fetch_if_missing(job, file, provider)
-        storage_bytes += _verify_stored(job, file)
+    try:
+        check_paths(job.method, paths)
+        for file in files:
+            _fetch_if_missing(job, file, provider)
+            storage_bytes += _verify_stored(job, file)
+            if file["path"].endswith(".safetensors"):
+                tensors[file["path"]] = _read_header(job, file)
+        check_tensors(job.method, tensors, _read_index(job) if INDEX in paths else None)
+    except ModelFilesInvalid as error:
+        raise ArtifactsInvalid(str(error)) from error
     return Verified(
         files=files,
         size_bytes=sum(file["size_bytes"] for file in files),
@@ -131,13 +144,23 @@ def _verify_stored(job: TrainingJob, file: Mapping[str, Any]) -> int:
         raise ArtifactsInvalid(
             f"{path}: expected sha256 {file['sha256'][:12]}..., storage has {digest[:12]}..."
         )
-    if path.endswith(".safetensors"):
-        with storage.open(_key(job, file)) as stored:
-            try:
-                check_header(stored, size_bytes=found.size_bytes)
-            except InvalidSafetensors as error:
-                raise ArtifactsInvalid(f"{path} is no safetensors file: {error}") from error
     return found.size_bytes
+
+
+def _read_header(job: TrainingJob, file: Mapping[str, Any]) -> Tensors:
+    with get_storage().open(_key(job, file)) as stored:
+        try:
+            return check_header(stored, size_bytes=file["size_bytes"])
+        except InvalidSafetensors as error:
+            raise ArtifactsInvalid(f"{file['path']} is no safetensors file: {error}") from error
+
+
+def _read_index(job: TrainingJob) -> bytes:
+    with get_storage().open(_key(job, {"path": INDEX})) as stored:
+        content = stored.read(MAX_INDEX_BYTES + 1)
+    if len(content) > MAX_INDEX_BYTES:
+        raise ArtifactsInvalid(f"{INDEX} is longer than {MAX_INDEX_BYTES} bytes.")
+    return content
 
 
 def model_fields(job: TrainingJob, claim: Mapping[str, Any], verified: Verified) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from training.models import TrainingJob
 from training.providers.base import Phase
 from training.runner import follow, submit
 
+TENSOR = "a.lora_A.weight"
 
-def safetensors_bytes():
-    header = json.dumps(
-        {"a.lora_A.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
-    ).encode()
+
+def safetensors_bytes(name=TENSOR):
+    header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     return struct.pack("<Q", len(header)) + header + b"\0\0\0\0"
 
 

@@ -1,0 +1,64 @@
+"""What a trainer stored, verified by the method of its job."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.training.runner.conftest import ARTIFACTS, TENSOR, completed, safetensors_bytes
+from training.models import TrainedModel
+
+pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
+
+A11 = (Path(__file__).parents[2] / "cases" / "A11.safetensors").read_bytes()
+WHOLE = {"config.json": b"{}", "model.safetensors": safetensors_bytes()}
+SHARD = "model-00001-of-00001.safetensors"
+SHARDED = {
+    "config.json": b"{}",
+    "model.safetensors.index.json": json.dumps({"weight_map": {TENSOR: SHARD}}).encode(),
+    SHARD: safetensors_bytes(),
+}
+
+
+def ended(one, files):
+    """The job after its trainer stored these files and said that it completed."""
+    one.submit()
+    one.store(files)
+    one.say(completed(0, files))
+    one.end()
+    return one.look()
+
+
+@pytest.mark.parametrize("files", [WHOLE, SHARDED], ids=["one", "shards"])
+def test_full_fine_tune_makes_a_model_of_whole_weights(play, files):
+    one = play(method="full")
+
+    job = ended(one, files)
+
+    assert (job.status, job.error) == ("completed", "")
+    model = TrainedModel.objects.using(one.db).get()
+    assert (model.method, {file["path"] for file in model.files}) == ("full", set(files))
+
+
+@pytest.mark.parametrize(
+    ("method", "files", "words"),
+    [
+        ("lora", WHOLE, "adapter_config.json is missing"),
+        ("full", ARTIFACTS, "config.json is missing"),
+        ("full", SHARDED | {SHARD: safetensors_bytes("other")}, "do not agree"),
+        (
+            "lora",
+            ARTIFACTS | {"adapter_model.safetensors": A11},
+            "embed_tokens.weight' (34 rows) is no LoRA weight",
+        ),
+    ],
+    ids=["whole-for-lora", "adapter-for-full", "shards-unlike-index", "a11-embeddings"],
+)
+def test_files_that_do_not_fit_the_method_make_no_model(play, method, files, words):
+    one = play(method=method)
+
+    job = ended(one, files)
+
+    assert (job.status, job.reason) == ("failed", "artifact_invalid")
+    assert words in job.error
+    assert not TrainedModel.objects.using(one.db).exists()
