@@ -36,7 +36,10 @@ ROWS = {
     7: ["training.services"],
     6: ["training.tasks"],
     5: ["training.runner"],
-    4: ["training.events", "training.feed", "training.series", "datasets.services"],
+    4: [
+        *(f"training.{name}" for name in ("events", "feed", "series", "checkpoints")),
+        "datasets.services",
+    ],
     3: ["training.projections", "training.models", "datasets.models", "gligabao.accounts"],
     2: [
         "training.providers",

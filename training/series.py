@@ -19,11 +19,23 @@ SERIES = (
 )
 
 
+Series = dict[str, list[tuple[int, float | None]]]
+
+
 def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
-    """`{"series": {name: [[step, value], ...]}, "last_seq"}`, steps rising.
+    """`{"series": {name: [[step, value], ...]}, "last_seq"}`, thinned to `points`."""
+    series = read_series(job, db=db)
+    return {
+        "series": {name: thin(values, points) for name, values in series.items()},
+        "last_seq": job.next_seq - 1,
+    }
+
+
+def read_series(job: TrainingJob, *, db: str) -> Series:
+    """(step, value) of every series by its name, steps rising.
 
     Where a step was reported more than once (after a resume), the one that folds last counts.
-    A value that was no number is null: a gap.
+    A value that was no number is None: a gap.
     """
     rows = (
         JobEvent.objects.using(db)
@@ -38,14 +50,11 @@ def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
             continue
         for name in SERIES:
             if name in data:
-                series.setdefault(name, {})[step] = _number(data[name])
-    return {
-        "series": {name: thin(sorted(by_step.items()), points) for name, by_step in series.items()},
-        "last_seq": job.next_seq - 1,
-    }
+                series.setdefault(name, {})[step] = number_or_none(data[name])
+    return {name: sorted(by_step.items()) for name, by_step in series.items()}
 
 
-def _number(value: Any) -> float | None:
+def number_or_none(value: Any) -> float | None:
     """Most fields of a report may hold anything."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number else None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, inline_serializer
 from rest_framework import serializers
 
-from training.api.serializers import AttemptSerializer, JobSerializer, TrainedModelSerializer
+from training.api.serializers import (
+    AttemptSerializer,
+    CheckpointSerializer,
+    JobSerializer,
+    TrainedModelSerializer,
+)
 
 LIST_PARAMETERS = [
     OpenApiParameter("limit", int, description="At most 500; jobs 50, others 100 without it."),
@@ -50,6 +55,36 @@ START_JOB = [
     ),
     OpenApiExample("Accepted", value=JOB, response_only=True, status_codes=["201"]),
 ]
+CHECKPOINTS = [
+    OpenApiExample(
+        "Two checkpoints of a job with held-out examples",
+        value={
+            "checkpoints": [
+                {
+                    "step": 100,
+                    "path": "checkpoint-100",
+                    "size_bytes": 29306880,
+                    "attempt": 1,
+                    "loss": 0.61,
+                    "eval_loss": 1.94,
+                    "is_best": False,
+                    "created_at": "2026-11-30T09:41:30Z",
+                },
+                {
+                    "step": 50,
+                    "path": "checkpoint-50",
+                    "size_bytes": 29306880,
+                    "attempt": 1,
+                    "loss": 1.32,
+                    "eval_loss": 1.87,
+                    "is_best": True,
+                    "created_at": "2026-11-30T09:36:02Z",
+                },
+            ]
+        },
+        response_only=True,
+    )
+]
 INFER = [
     OpenApiExample(
         "A prompt",
@@ -74,6 +109,7 @@ def _list_of(name: str, row: type[serializers.Serializer]) -> serializers.Serial
 LIST_OF_JOBS = _list_of("jobs", JobSerializer)
 LIST_OF_MODELS = _list_of("models", TrainedModelSerializer)
 LIST_OF_ATTEMPTS = _list_of("attempts", AttemptSerializer)
+LIST_OF_CHECKPOINTS = _list_of("checkpoints", CheckpointSerializer)
 STOPPING = inline_serializer(
     "Stopping",
     {

@@ -16,12 +16,14 @@ from gligabao.rest import check_query, page_of, query_limit, query_number
 from training.api import examples
 from training.api.serializers import (
     AttemptSerializer,
+    CheckpointSerializer,
     JobSerializer,
     RetryJobSerializer,
     StartJobSerializer,
     StopJobSerializer,
     UpdateJobSerializer,
 )
+from training.checkpoints import job_checkpoints
 from training.models import JobEvent, TrainingJob
 from training.providers import get_provider
 from training.series import MAX_POINTS, job_series
@@ -191,6 +193,20 @@ class JobAttemptsView(APIView):
         job = jobs.get_job(run_id, db=current_database())
         rows = job.attempts.using(current_database()).order_by("attempt")
         return Response({"attempts": AttemptSerializer(rows, many=True).data})
+
+
+class JobCheckpointsView(APIView):
+    @extend_schema(
+        tags=["jobs"],
+        operation_id="list_job_checkpoints",
+        responses=examples.LIST_OF_CHECKPOINTS,
+        examples=examples.CHECKPOINTS,
+    )
+    def get(self, request: Request, run_id: int) -> Response:
+        check_query(request)
+        job = jobs.get_job(run_id, db=current_database())
+        rows = job_checkpoints(job, db=current_database())
+        return Response({"checkpoints": CheckpointSerializer(rows, many=True).data})
 
 
 def _filtered(request: Request) -> QuerySet[TrainingJob]:

@@ -130,6 +130,19 @@ class AttemptSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
 
+class CheckpointSerializer(serializers.Serializer):
+    """A checkpoint, as `training.checkpoints.JobCheckpoint` has it."""
+
+    step = serializers.IntegerField()
+    path = serializers.CharField()
+    size_bytes = serializers.IntegerField(allow_null=True)
+    attempt = serializers.IntegerField()
+    loss = serializers.FloatField(allow_null=True)
+    eval_loss = serializers.FloatField(allow_null=True)
+    is_best = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+
+
 class TrainedModelSerializer(serializers.ModelSerializer):
     """A trained model's row. `base_model` is the repository, `base_model_id` the catalog's id."""
 

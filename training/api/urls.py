@@ -7,6 +7,7 @@ from django.urls import path
 from training.api.callbacks import EventsView, UploadsView
 from training.api.jobs import (
     JobAttemptsView,
+    JobCheckpointsView,
     JobLogsView,
     JobMetricsView,
     JobsView,
@@ -32,6 +33,7 @@ urlpatterns = [
     path("jobs/<int:run_id>/logs", JobLogsView.as_view(), name="job-logs"),
     path("jobs/<int:run_id>/metrics", JobMetricsView.as_view(), name="job-metrics"),
     path("jobs/<int:run_id>/attempts", JobAttemptsView.as_view(), name="job-attempts"),
+    path("jobs/<int:run_id>/checkpoints", JobCheckpointsView.as_view(), name="job-checkpoints"),
     path("models", TrainedModelsView.as_view(), name="models"),
     path("models/<int:model_id>", TrainedModelView.as_view(), name="model"),
     path("models/<int:model_id>/files/<path:path>", ModelFileView.as_view(), name="model-file"),

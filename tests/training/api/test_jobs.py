@@ -504,6 +504,29 @@ def test_a_thinned_chart_keeps_the_extremes(api_as):
     assert loss == sorted(loss)
 
 
+def test_checkpoints_and_evaluations_are_listed(api_as):
+    job = make_job()
+    reports = [
+        {"type": "progress", "step": 10, "loss": 1.5},
+        {"type": "eval", "step": 10, "eval_loss": 1.8},
+        {"type": "checkpoint", "step": 10, "path": "checkpoint-10", "size_bytes": 4096},
+        {"type": "eval", "step": 20, "eval_loss": None, "nonfinite": "nan"},
+    ]
+    append_events(job.pk, [parse_report(report) for report in reports], db="default")
+    viewer = api_as("viewer")
+
+    (row,) = viewer.get(f"{JOBS}/{job.pk}/checkpoints").json()["checkpoints"]
+    series = viewer.get(f"{JOBS}/{job.pk}/metrics").json()["series"]
+
+    assert row.pop("created_at").endswith("Z")
+    assert row == {
+        "step": 10, "path": "checkpoint-10", "size_bytes": 4096, "attempt": 1, "loss": 1.5,
+        "eval_loss": 1.8, "is_best": True,
+    }  # fmt: skip
+    assert series["eval_loss"] == [[10, 1.8], [20, None]]
+    assert viewer.get(f"{JOBS}/424242/checkpoints").status_code == 404
+
+
 def test_logs_come_from_the_provider(trainer, fake_provider):
     from training.runner import submit
 
