@@ -16,13 +16,14 @@ from .checkpoints import Checkpoint, Totals, newest_checkpoint, remove_unfinishe
 from .data import Examples
 from .device import Device, set_num_threads
 from .label_loss import loss_at_labels
-from .methods import load_for_training
+from .methods import finish, keep_adapter_exact, load_for_training
+from .packing import count_tokens, why_not_packed
 from .progress import ProgressCallback, RunningTotals
 from .sft_config import build_config
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from .reporter import Reporter
     from .spec import JobSpec
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class TrainResult:
     """The tuned model and the numbers of the whole run, resumed parts included."""
 
-    model: PeftModel
+    model: PreTrainedModel | PeftModel
     steps: int
     tokens: int
     final_loss: float | None  # mean over all steps
@@ -71,9 +72,12 @@ def train(
         f"({device.why}), {threads} threads",
         flush=True,
     )
+    if spec.hyperparams.packing and (message := why_not_packed(model)):
+        reporter.report("warning", code="packing_ignored", message=message)
     reporter.status("training", **_training_fields(spec, num_trainable, device, checkpoint))
     trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
     stop.check()
+    finish(spec, model, model_dir)
     end = totals.at(trainer.state.global_step)
     return TrainResult(
         model=model,
@@ -109,22 +113,30 @@ def _training_fields(
 
 def build_trainer(
     spec: JobSpec,
-    model: PeftModel,
+    model: PreTrainedModel | PeftModel,
     *,
     tokenizer: PreTrainedTokenizerBase,
     examples: Examples,
     device: Device,
     totals: RunningTotals,
 ) -> CountingTrainer:
-    return CountingTrainer(
+    config = build_config(
+        spec,
+        device,
+        num_trainable=model.num_parameters(only_trainable=True),
+        is_packed=spec.hyperparams.packing and not why_not_packed(model),
+    )
+    trainer = CountingTrainer(
         model=model,
-        args=build_config(spec, device),
+        args=config,
         train_dataset=Dataset.from_list(
             [{"input_ids": e.input_ids, "labels": e.labels} for e in examples.encoded]
         ),
         processing_class=tokenizer,
         totals=totals,
     )
+    keep_adapter_exact(trainer.model)
+    return trainer
 
 
 class CountingTrainer(SFTTrainer):
@@ -136,7 +148,7 @@ class CountingTrainer(SFTTrainer):
 
     def compute_loss(
         self,
-        model: PeftModel,
+        model: PreTrainedModel | PeftModel,
         inputs: dict[str, torch.Tensor],
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
@@ -145,11 +157,12 @@ class CountingTrainer(SFTTrainer):
         if self.args.device.type == "cpu":
             # TRL's fused head saves memory by computing the logits twice, which pays with its
             # GPU kernel. Without one, plain logits at the labelled positions are much faster.
-            loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
+            with self.accelerator.autocast():  # of a full fine-tune; nothing happens in others
+                loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
             self._metrics["train"]["mean_token_accuracy"].append(accuracy)
         else:
             loss = super().compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
-        self._totals.add(loss, num_tokens=int(inputs["attention_mask"].sum()))
+        self._totals.add(loss, num_tokens=count_tokens(inputs))
         return loss
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:

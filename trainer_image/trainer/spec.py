@@ -21,7 +21,7 @@ PRIVATE_FIELDS = frozenset(
     {"job_token", "nonce", "callback_url", "uploads", "expires_at"}
     | {"dataset_path", "checkpoint_dir", "resume_from"}
 )
-METHODS = ("lora",)
+METHODS = ("lora", "qlora", "full")
 LR_SCHEDULERS = ("cosine", "linear", "constant")
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 

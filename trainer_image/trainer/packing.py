@@ -1,0 +1,41 @@
+"""Where several examples may share a row, and what is counted in such a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+# Kinds of model in which examples that share a row were shown not to see each other
+# (tests/test_families_packing.py), with the attention that loading.py chooses.
+SAFE_KINDS = frozenset({"gemma4", "gemma4_unified", "llama"})
+
+
+def why_not_packed(model: PreTrainedModel) -> str:
+    """A sentence for the job's owner if examples must not share a row; empty if they may.
+
+    Qwen3.5 is not safe: its linear attention carries a state from token to token, and the code
+    that runs without its authors' own GPU kernels does not begin anew with each example.
+    """
+    kind = model.config.model_type.removesuffix("_text")
+    if kind in SAFE_KINDS:
+        return ""
+    return (
+        f"packing was ignored: in a model of kind {kind} examples that share a row could see "
+        "each other. It trains as without packing, only slower."
+    )
+
+
+def count_tokens(inputs: dict[str, torch.Tensor]) -> int:
+    """The tokens of a batch that are no padding.
+
+    attention_mask  (B, T) int64, or in a packed batch, which has none,
+    position_ids    (1, T) int64, from 0 in each example, and 0 in the padding
+    """
+    if "attention_mask" in inputs:
+        return int(inputs["attention_mask"].sum())
+    position = inputs["position_ids"]
+    # An example has at least two tokens, so each has one at position 1; their first ones are 0.
+    return int((position > 0).sum() + (position == 1).sum())
