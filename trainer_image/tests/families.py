@@ -101,8 +101,7 @@ GEMMA_TEXT = {
     "num_key_value_heads": 2,
     "head_dim": 24,
     "global_head_dim": 32,
-    "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention"]
-    + ["full_attention"],
+    "layer_types": [*["sliding_attention"] * 3, "full_attention"],
     "sliding_window": 64,
     "max_position_embeddings": CONTEXT_LENGTH,
     "final_logit_softcapping": 30.0,

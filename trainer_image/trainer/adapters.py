@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 
 
 class AdapterInvalid(Exception):
-    """The adapter does not fit this base model, or is damaged."""
+    """The adapter, or the fully tuned model, does not fit this base model or is damaged."""
 
 
 def check_adapter(directory: Path, model: PreTrainedModel) -> None:
@@ -31,7 +31,7 @@ def check_adapter(directory: Path, model: PreTrainedModel) -> None:
     _check_config(directory / CONFIG)
     modules = dict(model.named_modules())
     num_layers = 0
-    for name, shape in _read_shapes(directory / WEIGHTS).items():
+    for name, shape in read_shapes(directory / WEIGHTS).items():
         module_name, _, kind = name.removeprefix(PREFIX).partition(".lora_")
         if not kind:
             _refuse_other_weights(name, shape, model)
@@ -77,19 +77,19 @@ def _refuse_other_weights(name: str, shape: Shape, model: PreTrainedModel) -> No
     raise AdapterInvalid(f"{name} is not a LoRA weight.")
 
 
-def _read_shapes(path: Path) -> dict[str, Shape]:
+def read_shapes(path: Path) -> dict[str, Shape]:
     """The tensors of a safetensors file, by name; only its header is read."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > MAX_HEADER_BYTES:
-                raise AdapterInvalid(f"{WEIGHTS} is damaged: its header is too long.")
+                raise AdapterInvalid(f"{path.name} is damaged: its header is too long.")
             header = json.loads(file.read(length))
         return dict(_shapes(header))
     except OSError as error:
-        raise AdapterInvalid(f"{WEIGHTS} cannot be read: {error.strerror}.") from error
+        raise AdapterInvalid(f"{path.name} cannot be read: {error.strerror}.") from error
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise AdapterInvalid(f"{WEIGHTS} is damaged: its header cannot be read.") from error
+        raise AdapterInvalid(f"{path.name} is damaged: its header cannot be read.") from error
 
 
 def _shapes(header: Mapping[str, Any]) -> Iterator[tuple[str, Shape]]:

@@ -1,4 +1,7 @@
-"""The finished model as files: adapter, tokenizer, chat template, training.json. No pickles."""
+"""The finished model as files: weights, tokenizer, chat template, training.json. No pickles.
+
+The weights are an adapter, or after a full fine-tune a whole checkpoint in one file or several.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ from .errors import JobFailed
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from .spec import JobSpec
 
 ALLOWED_SUFFIXES = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
+MAX_SHARD_SIZE = "5GB"  # the most that S3 takes in one PUT
 MODEL_CARD = "README.md"  # PEFT writes a stub; publishing writes a real one
 
 
@@ -35,7 +39,7 @@ def save_artifacts(
     output: Path,
     spec: JobSpec,
     *,
-    model: PeftModel,
+    model: PreTrainedModel | PeftModel,
     tokenizer: PreTrainedTokenizerBase,
     training: dict[str, Any],
 ) -> list[Artifact]:
@@ -46,8 +50,11 @@ def save_artifacts(
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     _check_weights(model)
-    _name_base_model(model, spec)
-    model.save_pretrained(output, save_embedding_layers=False)
+    if spec.method == "full":
+        _save_whole(model, output)
+    else:
+        _name_base_model(model, spec)
+        model.save_pretrained(output, save_embedding_layers=False)
     tokenizer.save_pretrained(output)
     (output / MODEL_CARD).unlink(missing_ok=True)
     text = json.dumps(training, indent=2, sort_keys=True, allow_nan=False)
@@ -55,12 +62,18 @@ def save_artifacts(
     return [_describe(output, path) for path in sorted(output.rglob("*")) if path.is_file()]
 
 
-def _check_weights(model: PeftModel) -> None:
+def _check_weights(model: PreTrainedModel | PeftModel) -> None:
     for parameter in model.parameters():
         if parameter.requires_grad and not math.isfinite(parameter.detach().sum().item()):
             raise JobFailed(
                 "diverged", "The trained weights are not finite numbers: lower the learning_rate."
             )
+
+
+def _save_whole(model: PreTrainedModel, output: Path) -> None:
+    """All weights, the frozen ones too, in the number type of the base model."""
+    model.to(model.config.dtype)
+    model.save_pretrained(output, max_shard_size=MAX_SHARD_SIZE)
 
 
 def _name_base_model(model: PeftModel, spec: JobSpec) -> None:

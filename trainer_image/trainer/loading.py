@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +22,43 @@ MAX_LOGITS_DIFFERENCE = 1e-2
 NUM_CHECKED_TOKENS = 16
 
 
+@dataclass(frozen=True)
+class Found:
+    """How the weights in a checkpoint compare with those that the model has places for."""
+
+    missing: list[str]
+    unexpected: list[str]
+    other_sizes: list[str]
+
+
 def load_model(
     weights: Path,
     *,
     dtype: torch.dtype,
-    config: PreTrainedConfig | None = None,
     quantization: QuantizationConfigMixin | None = None,
     device_map: dict[str, Any] | None = None,
 ) -> PreTrainedModel:
     """The language model in a checkpoint folder, of the class that its configuration names.
 
     Raises JobFailed with reason `model_unavailable` if not every weight was found: transformers
-    fills the rest with random numbers and says so only in a log that nobody reads. Without
-    `config` the folder's own is used.
+    fills the rest with random numbers and says so only in a log that nobody reads.
     """
+    model, found = load_and_compare(
+        weights, dtype=dtype, quantization=quantization, device_map=device_map
+    )
+    refuse_random(model, [*found.missing, *found.other_sizes])
+    return model
+
+
+def load_and_compare(
+    weights: Path,
+    *,
+    dtype: torch.dtype,
+    config: PreTrainedConfig | None = None,
+    quantization: QuantizationConfigMixin | None = None,
+    device_map: dict[str, Any] | None = None,
+) -> tuple[PreTrainedModel, Found]:
+    """A model, and what was and was not found for it; without `config`, by the folder's own."""
     config = config or AutoConfig.from_pretrained(weights)
     model, info = AutoModelForCausalLM.from_pretrained(
         weights,
@@ -43,21 +68,25 @@ def load_model(
         use_safetensors=True,  # no pickle is ever opened
         quantization_config=quantization,
         device_map=device_map,
+        ignore_mismatched_sizes=True,  # they are told to the caller, who has better words
         output_loading_info=True,
     )
-    refuse_missing(model, info["missing_keys"])
-    return model
+    other_sizes = [name for name, *_ in info["mismatched_keys"]]
+    return model, Found(
+        sorted(info["missing_keys"]), sorted(info["unexpected_keys"]), sorted(other_sizes)
+    )
 
 
-def refuse_missing(model: PreTrainedModel, missing: set[str] | list[str]) -> None:
-    """Raise JobFailed if weights of the model were not in its checkpoint."""
-    if not missing:
+def refuse_random(model: PreTrainedModel, names: Sequence[str]) -> None:
+    """Raise JobFailed if some weights of the model did not come from its checkpoint."""
+    if not names:
         return
-    named = ", ".join(sorted(missing)[:NUM_NAMED_KEYS])
+    named = ", ".join(names[:NUM_NAMED_KEYS])
     raise JobFailed(
         "model_unavailable",
-        f"The checkpoint lacks {len(missing)} weights of {type(model).__name__}, for example "
-        f"{named}. They would be random numbers, so nothing was trained.",
+        f"The checkpoint does not fit {type(model).__name__}: {len(names)} weights are missing or "
+        f"have another size, for example {named}. They would be random numbers, so nothing was "
+        "trained.",
     )
 
 
