@@ -1,4 +1,4 @@
-// One run, live: its head, its loss line and its events.
+// One run, live: its head, its loss line, its checkpoints and its events.
 
 import { eventText } from "./event_text.js";
 import { LiveFeed, STATE_WORDS, readJson, throttled } from "./live_feed.js";
@@ -12,10 +12,11 @@ const start = JSON.parse(document.getElementById("live-start").textContent);
 const shown = { shownFields: start.shown_fields, bareFields: start.bare_fields };
 const list = document.getElementById("events");
 const emptyRow = document.getElementById("event-row").content.firstElementChild;
+const emptyCheckpoint = document.getElementById("checkpoint-row").content.firstElementChild;
 const chart = new LossChart(
   document.getElementById("loss-line"),
   document.getElementById("loss-words"),
-  { points: start.points, attempt: start.attempt, nextSeq: start.next_seq },
+  { series: start.series, attempt: start.attempt, nextSeq: start.next_seq },
 );
 let nextSeq = start.next_seq; // all events below it are on the page
 
@@ -29,7 +30,8 @@ function addEvent(event) {
   row.querySelector(".text").textContent = eventText(event, shown);
   list.prepend(row);
   while (list.children.length > start.feed_rows) list.lastElementChild.remove();
-  if (event.type === "progress") chart.add(event);
+  if (event.type === "progress" || event.type === "eval") chart.add(event);
+  if (event.type === "checkpoint" || event.type === "eval") readCheckpointsSoon();
 }
 
 async function catchUp() {
@@ -79,6 +81,20 @@ function showWarnings(warnings) {
   );
 }
 
+async function readCheckpoints() {
+  const { rows } = await readJson(live.checkpointsUrl);
+  const table = document.getElementById("checkpoints");
+  table.hidden = !rows.length;
+  table.tBodies[0].replaceChildren(
+    ...rows.map((texts) => {
+      const row = emptyCheckpoint.cloneNode(true);
+      for (const cell of row.cells) cell.textContent = texts[cell.dataset.field];
+      return row;
+    }),
+  );
+}
+
+const readCheckpointsSoon = throttled(readCheckpoints, HEAD_MS);
 const catchUpSoon = throttled(catchUp, HEAD_MS);
 const readHeadSoon = throttled(readHead, HEAD_MS);
 
@@ -94,7 +110,10 @@ new LiveFeed({
   name: live.db,
   types: start.types,
   onEvent: hear,
-  onCatchUp: catchUpSoon,
+  onCatchUp: () => {
+    catchUpSoon();
+    readCheckpointsSoon();
+  },
   onState: (state) => {
     document.getElementById("feed-state").textContent = STATE_WORDS[state];
   },

@@ -10,45 +10,63 @@ const TOP = 12;
 const BOTTOM = 212;
 const MAX_DRAWN = 1400; // points; two for each pixel column
 
+const LINES = { loss: "Training loss", eval_loss: "Eval loss" };
+
 export class LossChart {
-  constructor(group, words, { points, attempt, nextSeq }) {
-    Object.assign(this, { group, words, frame: 0 });
-    this.byStep = new Map();
-    for (const [step, loss] of points) this.byStep.set(step, { loss, attempt, seq: nextSeq - 1 });
+  constructor(group, words, { series, attempt, nextSeq }) {
+    Object.assign(this, { group, words, frame: 0, byStep: {} });
+    for (const name of Object.keys(LINES)) {
+      const known = (series[name] ?? []).map(([step, loss]) => [
+        step,
+        { loss, attempt, seq: nextSeq - 1 },
+      ]);
+      this.byStep[name] = new Map(known);
+    }
   }
 
   // The newest attempt counts, and within it what was stored last.
   add({ attempt, seq, data }) {
-    if (data.step === undefined || data.step === null || !("loss" in data)) return;
-    const known = this.byStep.get(data.step);
-    const isOlder = known && (attempt - known.attempt || seq - known.seq) <= 0;
-    if (isOlder) return;
-    this.byStep.set(data.step, { loss: data.loss, attempt, seq });
-    this.frame ||= requestAnimationFrame(() => this.draw());
+    if (data.step === undefined || data.step === null) return;
+    for (const [name, byStep] of Object.entries(this.byStep)) {
+      const known = byStep.get(data.step);
+      const isOlder = known && (attempt - known.attempt || seq - known.seq) <= 0;
+      if (!(name in data) || isOlder) continue;
+      byStep.set(data.step, { loss: data[name], attempt, seq });
+      this.frame ||= requestAnimationFrame(() => this.draw());
+    }
   }
 
   draw() {
     this.frame = 0;
-    const points = [...this.byStep].map(([step, { loss }]) => [step, loss]);
-    points.sort((one, other) => one[0] - other[0]);
-    const known = points.filter(([, loss]) => loss !== null);
-    if (!known.length) return;
-    const losses = known.map(([, loss]) => loss);
+    const [points, evals] = Object.keys(LINES).map((name) => this.points(name));
+    const losses = [...points, ...evals].map(([, loss]) => loss).filter((loss) => loss !== null);
+    if (!losses.length) return;
     const low = losses.reduce((one, other) => Math.min(one, other));
     const high = losses.reduce((one, other) => Math.max(one, other));
-    const [first, last] = [points[0][0], points.at(-1)[0]];
+    const ends = [points, evals].filter((line) => line.length);
+    const first = Math.min(...ends.map((line) => line[0][0]));
+    const last = Math.max(...ends.map((line) => line.at(-1)[0]));
     const x = (step) => scaled(step, first, last, LEFT, RIGHT);
     const y = (loss) => scaled(loss, low, high, BOTTOM, TOP);
+    const shapes = (runs, attributes) =>
+      runs.map((run) => shape(run.map(([step, loss]) => [x(step), y(loss)]), attributes));
     const { runs, gaps } = runsOf(thin(points));
     this.group.replaceChildren(
       text(50, 20, "end", numberText(high)),
       text(50, 212, "end", numberText(low)),
       text(56, 232, "start", `step ${first}`),
       text(708, 232, "end", String(last)),
-      ...runs.map((run) => shape(run.map(([step, loss]) => [x(step), y(loss)]))),
+      ...shapes(runs, {}),
+      ...shapes(runsOf(thin(evals)).runs, { class: "eval" }),
       ...gaps.map((step) => element("path", { class: "gap", d: `M${x(step)} 206l6 12h-12z` })),
     );
-    this.words.textContent = wordsOf(known, low, points.length);
+    const words = [wordsOf(LINES.loss, points), wordsOf(LINES.eval_loss, evals)];
+    this.words.textContent = words.filter(Boolean).join(" ");
+  }
+
+  points(name) {
+    const points = [...this.byStep[name]].map(([step, { loss }]) => [step, loss]);
+    return points.sort((one, other) => one[0] - other[0]);
   }
 }
 
@@ -87,10 +105,11 @@ function thin(points) {
   return kept;
 }
 
-function shape(places) {
+function shape(places, attributes) {
   const [cx, cy] = places[0];
-  if (places.length === 1) return element("circle", { cx, cy, r: 3 });
-  return element("polyline", { points: places.map((place) => place.join(",")).join(" ") });
+  if (places.length === 1) return element("circle", { cx, cy, r: 3, ...attributes });
+  const points = places.map((place) => place.join(",")).join(" ");
+  return element("polyline", { points, ...attributes });
 }
 
 function element(name, attributes) {
@@ -105,11 +124,14 @@ function text(x, y, anchor, words) {
   return node;
 }
 
-function wordsOf(known, low, numPoints) {
+function wordsOf(name, points) {
+  const known = points.filter(([, loss]) => loss !== null);
+  if (!known.length) return "";
   const [[firstStep, first], [lastStep, last]] = [known[0], known.at(-1)];
+  const low = known.map(([, loss]) => loss).reduce((one, other) => Math.min(one, other));
   const words =
-    `Training loss from ${numberText(first)} at step ${firstStep} to ` +
+    `${name} from ${numberText(first)} at step ${firstStep} to ` +
     `${numberText(last)} at step ${lastStep}; lowest ${numberText(low)}.`;
-  const numGaps = numPoints - known.length;
-  return numGaps ? `${words} At ${numGaps} of ${numPoints} steps the loss was no number.` : words;
+  const numGaps = points.length - known.length;
+  return numGaps ? `${words} At ${numGaps} of ${points.length} steps the loss was no number.` : words;
 }

@@ -40,6 +40,7 @@ def shown(page):
             "shapes => shapes.map(shape => [shape.tagName, shape.textContent,"
             " ...['points', 'd', 'x', 'y', 'cx', 'cy'].map(name => shape.getAttribute(name))].join()).sort()"
         ),
+        "checkpoints": page.locator("#checkpoints").inner_text(),
         "head": page.locator("[data-field]").all_inner_texts(),
         "warnings": page.locator("#warnings li").all_inner_texts(),
     }
@@ -59,6 +60,8 @@ def test_live_page_is_the_same_after_a_reload(visitor_as, report):
     expect(page.locator("[data-field=steps]")).to_have_text("4 / 100")
     expect(page.locator("#warnings li")).to_have_text("1 of 3 examples dropped")
     expect(page.locator("#loss-words")).to_contain_text("1.5 at step 4")
+    expect(page.locator("#loss-words")).to_contain_text("Eval loss from 1.9 at step 4")
+    expect(page.locator("#checkpoints tbody tr")).to_contain_text("4 (best)")
     live = shown(page)
     page.reload()
     assert shown(page) == live

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gligabao.console import page_url
+from training.console.checkpoint_texts import MISSING, evaluation_text
 from training.event_text import nonfinite_text, number_text
 from training.models import JobEvent, TrainedModel, TrainingJob
 from training.progress import percent_done, seconds_left
@@ -12,7 +13,6 @@ from training.states import JobStatus
 from training.templatetags.gligabao_format import moment
 
 SPEED_EVENTS = 50  # the last reports that speed and time left are read from
-MISSING = "-"
 
 
 def row_texts(job: TrainingJob) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def job_texts(job: TrainingJob, *, db: str) -> dict[str, Any]:
         "time_left": _time_left(job, db),
         "silence": f"No news since {moment(job.last_seen_at)}." if job.is_stale else "",
         "attempt": str(job.attempt),
+        "evaluation": evaluation_text(job, db=db),
         "final_loss": MISSING if job.final_loss is None else number_text(job.final_loss),
         "finished": moment(job.finished_at),
         "model_name": model.name if model else "",

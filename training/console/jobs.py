@@ -14,17 +14,19 @@ from gligabao.access import TRAINER, VIEWER, has_role
 from gligabao.console import page_url, role_required
 from gligabao.databases import current_database
 from gligabao.errors import GligabaoError, NotFound
+from training.console.checkpoint_texts import checkpoint_texts
 from training.console.forms import PageForm
 from training.console.job_texts import job_texts, row_texts
 from training.console.loss_line import loss_line
 from training.event_text import BARE_FIELDS, SHOWN_FIELDS
 from training.models import JobEvent, TrainingJob
-from training.series import job_series
+from training.series import read_series, thin
 from training.services import jobs
 
 LIST_ROWS = 50
 FEED_ROWS = 200
 CHART_POINTS = 1000
+CHART_SERIES = ("loss", "eval_loss")
 FEED_TYPES = tuple(SHOWN_FIELDS)
 
 
@@ -58,18 +60,20 @@ def job_detail(request: HttpRequest, run_id: int) -> HttpResponse:
     db = current_database()
     job = _job_or_404(run_id)
     rows = JobEvent.objects.using(db).filter(run=job, seq__lt=job.next_seq)
-    points = job_series(job, db=db, points=CHART_POINTS)["series"].get("loss", [])
+    series = read_series(job, db=db)
+    drawn = {name: thin(series.get(name, ()), CHART_POINTS) for name in CHART_SERIES}
     context = {
         "job": job,
         "texts": job_texts(job, db=db),
         "events": list(rows.order_by("-seq")[:FEED_ROWS]),
-        "line": loss_line(points),
+        "checkpoints": checkpoint_texts(job, db=db, series=series),
+        "line": loss_line(drawn["loss"], drawn["eval_loss"]),
         "may_stop": has_role(request.user, TRAINER),
         "live": {
             "run_id": job.pk,
             "next_seq": job.next_seq,
             "attempt": job.attempt,
-            "points": points,
+            "series": drawn,
             "types": FEED_TYPES,
             "shown_fields": SHOWN_FIELDS,
             "bare_fields": BARE_FIELDS,
@@ -85,6 +89,15 @@ def job_detail(request: HttpRequest, run_id: int) -> HttpResponse:
 def job_state(request: HttpRequest, run_id: int) -> HttpResponse:
     """The head of a job's page as JSON."""
     return JsonResponse(job_texts(_job_or_404(run_id), db=current_database()))
+
+
+@require_safe
+@never_cache
+@role_required(VIEWER)
+def job_checkpoint_rows(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The checkpoints of a job's page as JSON."""
+    rows = checkpoint_texts(_job_or_404(run_id), db=current_database())
+    return JsonResponse({"rows": rows})
 
 
 @require_POST

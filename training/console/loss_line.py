@@ -18,10 +18,16 @@ Point = Sequence  # [step, loss]; loss None where it was no number
 
 @dataclass(frozen=True)
 class LossLine:
-    """Segments of one line (SVG points), marks where it has a gap, the axes' ends, and words."""
+    """The line of the training loss and that of the eval loss, as SVG.
+
+    Of each the segments (points of one polyline) and the dots (a stretch of one point); marks
+    where the training loss has a gap, the axes' ends, and words.
+    """
 
     segments: list[str]
     dots: list[tuple[str, str]]
+    eval_segments: list[str]
+    eval_dots: list[tuple[str, str]]
     gaps: list[str]
     lowest: str
     highest: str
@@ -30,30 +36,40 @@ class LossLine:
     words: str
 
 
-def loss_line(points: Sequence[Point]) -> LossLine | None:
-    """The line of these points, steps rising; None without a single number."""
-    numbers = [loss for _, loss in points if loss is not None]
+def loss_line(points: Sequence[Point], evals: Sequence[Point] = ()) -> LossLine | None:
+    """The lines of these points, steps rising; None without a single number."""
+    numbers = [loss for _, loss in (*points, *evals) if loss is not None]
     if not numbers:
         return None
     low, high = min(numbers), max(numbers)
-    first, last = points[0][0], points[-1][0]
-    runs, gaps = _runs(points)
+    steps = [step for step, _ in (*points, *evals)]
+    first, last = min(steps), max(steps)
 
     def place(step: int, loss: float) -> tuple[float, float]:
         return _scaled(step, first, last, LEFT, WIDTH - RIGHT), _scaled(
             loss, low, high, HEIGHT - BOTTOM, TOP
         )
 
-    placed = [[place(step, loss) for step, loss in run] for run in runs]
+    def placed(values: Sequence[Point]) -> tuple[list[str], list[tuple[str, str]]]:
+        runs = [[place(step, loss) for step, loss in run] for run in _runs(values)[0]]
+        return (
+            [" ".join(f"{x:g},{y:g}" for x, y in run) for run in runs if len(run) > 1],
+            [(f"{x:g}", f"{y:g}") for run in runs if len(run) == 1 for x, y in run],
+        )
+
+    (segments, dots), (eval_segments, eval_dots) = placed(points), placed(evals)
+    gaps = _runs(points)[1]
     return LossLine(
-        segments=[" ".join(f"{x:g},{y:g}" for x, y in run) for run in placed if len(run) > 1],
-        dots=[(f"{x:g}", f"{y:g}") for run in placed if len(run) == 1 for x, y in run],
+        segments=segments,
+        dots=dots,
+        eval_segments=eval_segments,
+        eval_dots=eval_dots,
         gaps=[f"{_scaled(step, first, last, LEFT, WIDTH - RIGHT):g}" for step in gaps],
         lowest=number_text(low),
         highest=number_text(high),
         first_step=str(first),
         last_step=str(last),
-        words=_words(points, low, len(gaps)),
+        words=" ".join(filter(None, (_words("Training loss", points), _words("Eval loss", evals)))),
     )
 
 
@@ -76,13 +92,16 @@ def _scaled(value: float, low: float, high: float, start: int, end: int) -> floa
     return round(start + share * (end - start), 1)
 
 
-def _words(points: Sequence[Point], low: float, num_gaps: int) -> str:
+def _words(name: str, points: Sequence[Point]) -> str:
     known = [(step, loss) for step, loss in points if loss is not None]
+    if not known:
+        return ""
     (first_step, first), (last_step, last) = known[0], known[-1]
     words = (
-        f"Training loss from {number_text(first)} at step {first_step} to "
-        f"{number_text(last)} at step {last_step}; lowest {number_text(low)}."
+        f"{name} from {number_text(first)} at step {first_step} to {number_text(last)} at step "
+        f"{last_step}; lowest {number_text(min(loss for _, loss in known))}."
     )
+    num_gaps = len(points) - len(known)
     if num_gaps:
         words += f" At {num_gaps} of {len(points)} steps the loss was no number."
     return words

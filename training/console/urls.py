@@ -13,5 +13,6 @@ urlpatterns = [
     path("jobs/rows", jobs.job_rows, name="job-rows"),
     path("jobs/<int:run_id>/", jobs.job_detail, name="job"),
     path("jobs/<int:run_id>/state", jobs.job_state, name="job-state"),
+    path("jobs/<int:run_id>/checkpoints", jobs.job_checkpoint_rows, name="job-checkpoints"),
     path("jobs/<int:run_id>/stop", jobs.job_stop, name="job-stop"),
 ]

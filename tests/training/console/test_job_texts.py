@@ -2,6 +2,7 @@
 
 import pytest
 
+from training.console.checkpoint_texts import size_text
 from training.console.job_texts import duration_text
 
 
@@ -12,3 +13,12 @@ from training.console.job_texts import duration_text
 )  # fmt: skip
 def test_two_largest_units(seconds, text):
     assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (29306880, "29.3 MB"),
+     (5 * 10**15, "5000.0 TB")],
+)  # fmt: skip
+def test_sizes_are_read_at_a_glance(size, text):
+    assert size_text(size) == text

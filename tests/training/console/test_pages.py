@@ -61,7 +61,7 @@ def test_user_without_a_role_sees_nothing():
     client = Client()
     client.force_login(User.objects.create_user("none"))
 
-    for address in ("jobs/", "jobs/1/", "jobs/rows", "jobs/1/state"):
+    for address in ("jobs/", "jobs/1/", "jobs/rows", "jobs/1/state", "jobs/1/checkpoints"):
         assert client.get(f"/console/{address}").status_code == 403
 
 
@@ -173,6 +173,35 @@ def test_run_shows_why_it_failed(client_as):
     assert "disabled" in page.all("button", id="stop")[0]
 
 
+def test_run_shows_its_checkpoints_and_evaluations(client_as):
+    job = make_job(hyperparams={"eval_fraction": 0.2})
+    client = client_as("viewer")
+    address = f"/console/jobs/{job.pk}/"
+    page = page_of(client, address)
+    assert "hidden" in page.all("table", id="checkpoints")[0]
+    assert page.text_of("evaluation") == "not evaluated yet"
+
+    report(job, 0, type="progress", step=10, loss=2.5)
+    report(job, 1, type="eval", step=10, eval_loss=1.5)
+    report(job, 2, type="checkpoint", step=10, path="checkpoint-10", size_bytes=29306880)
+    report(job, 3, type="eval", step=20, eval_loss=1.75)
+    report(job, 4, type="checkpoint", step=20, path="checkpoint-20", size_bytes=29306880)
+    report(job, 5, type="status", status="completed", final_loss=2.25, stopped_early_at=20)
+
+    page = page_of(client, address)
+    assert "hidden" not in page.all("table", id="checkpoints")[0]
+    text = page.text_of("checkpoints")
+    assert text.index("20 29.3 MB 2.5 1.75 20") < text.index("10 (best) 29.3 MB 2.5 1.5 20")
+    assert page.text_of("evaluation") == "1.5 at step 10; stopped early at step 20"
+    assert (page.text_of("loss-words").count("Eval loss"), page.text_of("final_loss")) == (
+        1,
+        "2.25",
+    )
+    assert page.all("polyline", class_="eval")
+    rows = client.get(f"{address}checkpoints").json()["rows"]
+    assert [row["step"] for row in rows] == ["20", "10 (best)"]
+
+
 def test_run_shows_its_model(client_as):
     job = end_job(make_job(), final_model=1)
     model = make_trained_model(run=job, name="tiny-mine")
@@ -267,7 +296,7 @@ def test_stop_of_a_run_that_is_over_says_so(client_as, fake_provider):
 def test_unknown_run_is_a_404_page(client_as, run_id):
     client = client_as("trainer")
 
-    for path in ("", "state"):
+    for path in ("", "state", "checkpoints"):
         response = client.get(f"/console/jobs/{run_id}/{path}")
         assert response.status_code == 404
         assert Page(response.content.decode()).text_of("h1") == "Not found"
