@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from trainer.data import Examples
 from trainer.device import Device
-from trainer.rendering import encode_chat
+from trainer.rendering import ChatEncoder
 from trainer.rows import normalise_row
 from trainer.spec import Hyperparams, JobSpec
 from trainer.stop import StopSignal
@@ -96,8 +96,10 @@ class Reports:
 
 def encode_rows(tokenizer, rows=ROWS, *, row_format="chat") -> Examples:
     normal = [normalise_row(row, row_format) for row in rows]
-    encoded = [encode_chat(tokenizer, row.messages, tools=row.tools) for row in normal]
-    return Examples(encoded, len(encoded), "", 256)
+    encoder = ChatEncoder(tokenizer)
+    rows = [encoder.encode_row(row.messages, tools=row.tools) for row in normal]
+    encoded = [example for row in rows for example in row.examples]
+    return Examples(encoded, len(normal), "", 256)
 
 
 def fine_tune(model_dir: Path, folder: Path, rows=ROWS, *, device=CPU, **changed):

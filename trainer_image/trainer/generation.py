@@ -13,7 +13,8 @@ from transformers.generation.streamers import BaseStreamer
 
 from .base_models import BaseModel
 from .device import pick_device
-from .rendering import TemplateProblem, encode_chat, end_of_turn_ids
+from .full_models import is_full_model
+from .rendering import ChatEncoder, TemplateProblem
 from .rows import BadRow, normalise_messages
 from .text_stream import TextStream
 from .warm_models import LoadedModel, WarmModels
@@ -37,7 +38,10 @@ class RequestRefused(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """What to answer, and with which weights: without `adapter_dir` with the base model's."""
+    """What to answer, and with which weights: without `adapter_dir` with the base model's.
+
+    That folder holds an adapter, or a fully tuned model.
+    """
 
     base: BaseModel
     messages: Sequence[dict[str, Any]]
@@ -76,14 +80,12 @@ class Generator:
 
         Raises RequestRefused, AdapterInvalid, or JobFailed with reason `model_unavailable`.
         """
-        loaded = self._models.base_model(question.base)
-        tokenizer, adapter = loaded.tokenizer, None
-        if question.adapter_dir:
-            adapter = self._models.adapter(question.base, question.adapter_dir)
-            tokenizer = loaded.adapters[adapter] or loaded.tokenizer
-            if loaded.adapters[adapter] is None:
-                listener.on_note(NO_TOKENIZER_NOTE)
-        prompt_ids = encode_prompt(tokenizer, question.messages)
+        loaded, adapter = self._load(question)
+        tokenizer, is_own = loaded.tokenizer_of(adapter)
+        if not is_own:
+            listener.on_note(NO_TOKENIZER_NOTE)
+        encoder = ChatEncoder(tokenizer)
+        prompt_ids = encode_prompt(encoder, question.messages)
         room = loaded.context_length - len(prompt_ids)
         if room < 1:
             raise RequestRefused(
@@ -91,7 +93,7 @@ class Generator:
                 f"The prompt has {len(prompt_ids)} tokens, and the model has room for "
                 f"{loaded.context_length} with its answer.",
             )
-        streamer = _PieceStreamer(tokenizer, listener, stop_ids=stop_ids(loaded, tokenizer))
+        streamer = _PieceStreamer(tokenizer, listener, stop_ids=stop_ids(loaded, encoder))
         input_ids = torch.tensor([prompt_ids], device=self._device.name)  # (1, T) int64
         with loaded.weights(adapter) as model, torch.inference_mode():
             model.generate(
@@ -103,25 +105,32 @@ class Generator:
             )
         return streamer.answer()
 
+    def _load(self, question: Question) -> tuple[LoadedModel, str | None]:
+        """The model to ask, and which of its adapters: None for its own weights."""
+        tuned = question.adapter_dir
+        if tuned is None:
+            return self._models.base_model(question.base), None
+        if is_full_model(tuned):
+            return self._models.full_model(question.base, tuned), None
+        adapter = self._models.adapter(question.base, tuned)
+        return self._models.base_model(question.base), adapter
 
-def encode_prompt(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, Any]]
-) -> list[int]:
+
+def encode_prompt(encoder: ChatEncoder, messages: Sequence[dict[str, Any]]) -> list[int]:
     """The token ids up to where the answer begins. Raises RequestRefused."""
     try:
-        normal = normalise_messages(list(messages))
-        return encode_chat(tokenizer, normal, add_generation_prompt=True).input_ids
+        return encoder.prompt_ids(normalise_messages(list(messages)))
     except (BadRow, TemplateProblem) as error:
         raise RequestRefused(
             "invalid_messages", f"The messages cannot be used: {error}."
         ) from error
 
 
-def stop_ids(loaded: LoadedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def stop_ids(loaded: LoadedModel, encoder: ChatEncoder) -> frozenset[int]:
     """The tokens that end an answer: of the template, the tokenizer and the model."""
     own = loaded.plain.generation_config.eos_token_id
     own_ids = own if isinstance(own, list) else [own] if own is not None else []
-    return end_of_turn_ids(tokenizer) | frozenset(own_ids)
+    return encoder.stop_ids | frozenset(own_ids)
 
 
 def _generation_config(

@@ -17,6 +17,7 @@ ROLES = frozenset({"system", "user", "assistant", "tool"})
 SHAREGPT_ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
 # What a message keeps beside role and content; everything else is for other tools.
 KEPT_TOOL_FIELDS = ("tool_call_id", "name")
+THOUGHTS = "reasoning_content"  # what an assistant thinks before it answers
 
 
 class BadRow(ValueError):
@@ -32,8 +33,10 @@ class Row:
     text: str | None = None
 
 
-def detect_format(row: Mapping[str, Any]) -> str:
-    """The format that a row is written in."""
+def detect_format(row: Any) -> str:
+    """The format that a row is written in. Raises BadRow."""
+    if not isinstance(row, dict):
+        raise BadRow("the line is not a JSON object")
     if "messages" in row:
         return "chat"
     if "prompt" in row and "completion" in row:
@@ -52,15 +55,31 @@ def normalise_row(row: Any, row_format: str) -> Row:
     if not isinstance(row, dict):
         raise BadRow("the line is not a JSON object")
     if row_format == "text":
-        return Row(text=_text(row.get("text"), "text"))
+        return Row(text=_text_with_words(row.get("text"), "text"))
     reader = _READERS.get(row_format)
     if reader is None:
         raise BadRow(f"unknown format {row_format!r}")
     messages = reader(row)
-    if not any(message["role"] == "assistant" for message in messages):
-        raise BadRow("there is no assistant message to learn from")
+    _check_conversation(messages)
     tools = _tools(row) if row_format in ("chat", "prompt_completion") else None
     return Row(messages=messages, tools=tools)
+
+
+def _check_conversation(messages: list[Message]) -> None:
+    """Raise BadRow for what no model can learn from, whatever its template makes of it."""
+    roles = [message["role"] for message in messages]
+    if "assistant" not in roles:
+        raise BadRow("there is no assistant message to learn from")
+    if roles[-1] != "assistant":
+        raise BadRow("the last message is not the assistant's")
+    if "system" in roles[1:]:
+        raise BadRow("a system message may only come first")
+    for message, before in zip(messages, [None, *messages], strict=False):
+        if message["role"] in ("user", "assistant") and not message.get("tool_calls"):
+            _text_with_words(message["content"], f"the {message['role']}'s content")
+        answers_call = before and (before["role"] == "tool" or before.get("tool_calls"))
+        if message["role"] == "tool" and not answers_call:
+            raise BadRow("a tool message must follow the call that it answers")
 
 
 def _read_chat(row: Mapping[str, Any]) -> list[Message]:
@@ -86,7 +105,7 @@ def _read_sharegpt(row: Mapping[str, Any]) -> list[Message]:
         raise BadRow("conversations is not a list")
     messages = []
     for turn in turns:
-        role = SHAREGPT_ROLES.get(turn.get("from")) if isinstance(turn, dict) else None
+        role = SHAREGPT_ROLES.get(str(turn.get("from"))) if isinstance(turn, dict) else None
         if role is None:
             raise BadRow("a conversation turn has an unknown 'from'")
         messages.append({"role": role, "content": _text(turn.get("value"), "value")})
@@ -131,11 +150,13 @@ def _normalise_message(message: Any) -> Message:
     if not isinstance(message, dict):
         raise BadRow("a message is not an object")
     role = "system" if message.get("role") == "developer" else message.get("role")
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise BadRow(f"unknown role {role!r}")
     result = {"role": role, "content": _content(message)}
     if role == "assistant" and message.get("tool_calls"):
-        result["tool_calls"] = [_normalise_tool_call(call) for call in message["tool_calls"]]
+        result["tool_calls"] = _tool_calls(message["tool_calls"])
+    if role == "assistant" and message.get(THOUGHTS):
+        result[THOUGHTS] = _text(message[THOUGHTS], THOUGHTS)
     if role == "tool":
         result |= {name: message[name] for name in KEPT_TOOL_FIELDS if name in message}
     return result
@@ -155,6 +176,12 @@ def _text_of_part(part: Any) -> str:
         kind = part.get("type") if isinstance(part, dict) else type(part).__name__
         raise BadRow(f"{kind} parts are not supported, only text")
     return _text(part.get("text"), "text")
+
+
+def _tool_calls(calls: Any) -> list[dict[str, Any]]:
+    if not isinstance(calls, list):
+        raise BadRow("tool_calls is not a list")
+    return [_normalise_tool_call(call) for call in calls]
 
 
 def _normalise_tool_call(call: Any) -> dict[str, Any]:
@@ -184,3 +211,10 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise BadRow(f"{name} is not text")
     return value
+
+
+def _text_with_words(value: Any, name: str) -> str:
+    text = _text(value, name)
+    if not text or text.isspace():
+        raise BadRow(f"{name} is empty")
+    return text

@@ -130,12 +130,12 @@ class JobRun:
             row_format=self.spec.dataset_format,
             max_length=min(self.spec.hyperparams.max_length, tokenizer.model_max_length),
             check=self.stop.check,
+            eval_fraction=self.spec.hyperparams.eval_fraction,
+            seed=self.spec.seed,
         )
         self.reporter.report("dataset", **examples.report())
-        if examples.num_dropped:
-            self.reporter.report(
-                "warning", code="examples_dropped", message=examples.dropped_message
-            )
+        for code, message in examples.warnings:
+            self.reporter.report("warning", code=code, message=message)
         return examples
 
     def _summary(self, result: TrainResult, examples: Examples) -> dict[str, Any]:
