@@ -16,15 +16,19 @@ MAX_TEXT = 1000  # characters of one value
 SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "status": (
         "status", "reported", "is_stopping", "by", "resumed_from_step", "reason", "error",
-        "final_loss", "model_id",
+        "final_loss", "best_eval_loss", "best_step", "stopped_early_at", "model_id",
     ),
     "progress": ("step", "loss", "learning_rate", "epoch", "tokens_per_second"),
     "log": ("text",),
-    "checkpoint": ("step", "path", "size_bytes"),
-    "eval": ("step", "eval_loss"),
-    "dataset": ("message", "num_examples", "num_dropped", "num_truncated", "num_trained_tokens"),
+    "checkpoint": ("step", "path", "size_bytes", "eval_loss", "is_best"),
+    "eval": ("step", "eval_loss", "is_best"),
+    "dataset": (
+        "message", "num_examples", "num_held_out", "num_dropped", "num_without_label",
+        "num_control_tokens", "num_trained_tokens", "length_p95", "length_max", "sample",
+    ),
     "warning": ("code", "message"),
 }  # fmt: skip
+LOSSES = ("loss", "eval_loss", "final_loss", "best_eval_loss")  # null: it was no number
 # Fields whose name says nothing that the text does not say.
 BARE_FIELDS = ("status", "text", "message", "error")
 
@@ -43,7 +47,7 @@ def event_text(type: str, data: Mapping[str, Any], *, attempt: int = 1) -> str:
 
 def _value_text(name: str, data: Mapping[str, Any]) -> str:
     value = data.get(name)
-    if name in ("loss", "eval_loss", "final_loss") and value is None and name in data:
+    if name in LOSSES and value is None and name in data:
         return nonfinite_text(str(data.get("nonfinite", "")))
     if value is None or value == "":
         return ""

@@ -2,7 +2,7 @@
 
 const MAX_TEXT = 1000;
 const NONFINITE = { nan: "NaN", inf: "Infinity" };
-const LOSSES = ["loss", "eval_loss", "final_loss"];
+const LOSSES = ["loss", "eval_loss", "final_loss", "best_eval_loss"];
 
 export function numberText(value) {
   if (Number.isInteger(value)) return String(BigInt(value));

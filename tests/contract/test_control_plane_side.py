@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.factories import make_dataset, make_job
+from trainer import spec as trainers
 from trainer.spec import Hyperparams, parse_spec
 from training.catalog import base_model
 from training.contract import JobSpec
-from training.hyperparams import DEFAULTS, HYPERPARAMS, check_hyperparams, job_hyperparams
+from training.hyperparams import DEFAULTS, HYPERPARAMS, METHODS, check_hyperparams, job_hyperparams
 from training.runner.submit import build_spec
 
 CONTRACT = Path(__file__).resolve().parents[2] / "trainer_image" / "contract"
@@ -23,18 +24,22 @@ def test_example_has_every_field_and_every_hyperparameter():
     assert check_hyperparams(EXAMPLE["hyperparams"]) == EXAMPLE["hyperparams"]
 
 
-def test_both_sides_have_the_same_hyperparameters_and_defaults():
-    trainers = {field.name: field.default for field in fields(Hyperparams)}
+def test_both_sides_have_the_same_methods():
+    assert METHODS == trainers.METHODS
 
-    assert set(trainers) | {"seed"} == set(HYPERPARAMS)
-    assert {name: trainers[name] for name in DEFAULTS} == DEFAULTS
+
+def test_both_sides_have_the_same_hyperparameters_and_defaults():
+    theirs = {field.name: field.default for field in fields(Hyperparams)}
+
+    assert set(theirs) | {"seed"} == set(HYPERPARAMS)
+    assert {name: theirs[name] for name in DEFAULTS} == DEFAULTS
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("method", ["lora"])
+@pytest.mark.parametrize("method", METHODS)
 def test_trainer_reads_every_value_of_a_job_as_it_was_sent(method):
     given = {"lr_scheduler": "constant", "packing": True, "eval_fraction": 0.25, "eval_steps": 3}
-    defaults = base_model("tiny").defaults_of(method)
+    defaults = base_model("smollm2-135m").defaults_of(method)
     values = job_hyperparams(given, method=method, model_defaults=defaults)
     dataset = make_dataset()
     job = make_job(method=method, hyperparams=values, dataset_sha256=dataset.sha256)

@@ -15,6 +15,21 @@ from training.event_text import event_text, number_text
         ("status", {"status": "training", "is_stopping": True}, "training · is_stopping yes"),
         ("log", {"text": "saved", "stream": "stdout"}, "saved"),
         ("warning", {"code": "few", "message": ["not", "text"]}, 'code few · ["not", "text"]'),
+        (
+            "checkpoint",
+            {"step": 4, "eval_loss": 1.5, "is_best": True},
+            "step 4 · eval_loss 1.5 · is_best yes",
+        ),
+        (
+            "status",
+            {"status": "uploading", "best_eval_loss": 1.5, "stopped_early_at": 60},
+            "uploading · best_eval_loss 1.5 · stopped_early_at 60",
+        ),
+        (
+            "dataset",
+            {"message": "read", "num_held_out": 3, "sample": "Shelf 7.<end>"},
+            "read · num_held_out 3 · sample Shelf 7.<end>",
+        ),
         ("unheard-of", {"text": "x"}, ""),
     ],
 )

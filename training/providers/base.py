@@ -66,7 +66,10 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class InferRequest:
-    """A prompt for a base model, or for an adapter on it (a folder of verified files)."""
+    """A prompt for a base model, or for what was tuned from it.
+
+    That is an adapter or a whole model: `adapter_dir` is a folder of its verified files.
+    """
 
     model_id: str
     revision: str
