@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.factories import make_dataset, make_job
+from tests.factories import end_job, make_dataset, make_job
 from trainer import spec as trainers
+from trainer.checkpoints import ingredients
 from trainer.spec import Hyperparams, parse_spec
 from training.catalog import base_model
 from training.contract import JobSpec
 from training.hyperparams import DEFAULTS, HYPERPARAMS, METHODS, check_hyperparams, job_hyperparams
 from training.runner.submit import build_spec
+from training.services.jobs import JobRequest, retry_job, start_job
 
 CONTRACT = Path(__file__).resolve().parents[2] / "trainer_image" / "contract"
 EXAMPLE = json.loads((CONTRACT / "job_spec.v1.json").read_text(encoding="utf-8"))
@@ -53,3 +55,24 @@ def test_trainer_reads_every_value_of_a_job_as_it_was_sent(method):
     for name in values.keys() - {"seed"}:
         assert getattr(read.hyperparams, name) == values[name]
     assert (read.hyperparams.lora_rank is None) is (method == "full")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_retry_with_resume_is_of_the_same_make(method, fake_provider):
+    """Else the trainer would refuse the first job's checkpoints."""
+    dataset = make_dataset()
+    given = {"packing": True, "eval_fraction": 0.2, "early_stopping_patience": 2}
+    request = JobRequest(
+        base_model="tiny", dataset=dataset.filename, method=method, hyperparams=given
+    )
+    first = start_job(request, db="default", user_id=1).job
+    again = retry_job(end_job(first, "failed").pk, db="default", user_id=1, resume=True)
+
+    texts = [build_spec(job, "default").to_text() for job in (first, again)]
+    read = [parse_spec(json.loads(text)) for text in texts]
+
+    assert again.hyperparams == first.hyperparams
+    assert again.hyperparams.items() >= given.items()
+    assert read[1].resume_from == read[0].checkpoint_dir
+    assert ingredients(read[0]) == ingredients(read[1])

@@ -144,8 +144,8 @@ def _resume_from(job: TrainingJob) -> str | None:
 
 
 def _has_checkpoint(job: TrainingJob) -> bool:
-    # A trainer's marker: it comes last, so a checkpoint that was cut off has none.
-    return any(checkpoint_dir(job).glob("checkpoint-*/complete.json"))
+    # A trainer's marker, in a folder that has its own name: one that was cut off lacks either.
+    return any(checkpoint_dir(job).glob("checkpoint-*[0-9]/complete.json"))
 
 
 def _claim(db: str, run_id: int) -> TrainingJob | None:

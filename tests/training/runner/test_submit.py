@@ -174,6 +174,8 @@ def test_a_resumed_job_that_left_no_checkpoint_is_resumed_from_where_it_began(pl
     (submit.checkpoint_dir(first.job) / "checkpoint-50" / "complete.json").touch()
     second = play(resume=True, retry_of=first.job)
     (submit.checkpoint_dir(second.job) / "checkpoint-60").mkdir(parents=True)  # cut off
+    (submit.checkpoint_dir(second.job) / "checkpoint-61.partial").mkdir()
+    (submit.checkpoint_dir(second.job) / "checkpoint-61.partial" / "complete.json").touch()
     third = play(resume=True, retry_of=second.job)
 
     for one in (second, third):
