@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import PrinterCallback, set_seed
-from trl import SFTTrainer
 
 from datasets import Dataset  # the library: this package never sees the app of that name
 
-from .checkpoints import Checkpoint, Totals, newest_checkpoint, remove_unfinished
+from .checkpoints import Best, Checkpoint
 from .data import Examples
 from .device import Device, set_num_threads
-from .label_loss import loss_at_labels
+from .effect import BaseAnswers, ask_base
+from .errors import JobFailed, first_line, is_out_of_memory
+from .evaluation import Validation
+from .keeper import Keeper
+from .loop import CountingTrainer
 from .methods import finish, keep_adapter_exact, load_for_training
-from .packing import count_tokens, why_not_packed
-from .progress import ProgressCallback, RunningTotals
+from .packing import why_not_packed
+from .progress import ProgressCallback
 from .sft_config import build_config
+from .totals import RunningTotals, Totals
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -32,13 +35,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """The tuned model and the numbers of the whole run, resumed parts included."""
+    """The tuned model and the numbers of the whole run, resumed parts included.
+
+    With held-out examples the model has the weights of `best`; without, those of the last step.
+    """
 
     model: PreTrainedModel | PeftModel
+    base: BaseAnswers  # to prove the effect of the finished files
     steps: int
     tokens: int
     final_loss: float | None  # mean over all steps
-    last_loss: float | None  # of the last logged steps
+    last_loss: float | None  # of the last progress report
+    best: Best
+    stopped_early_at: int | None
 
 
 def train(
@@ -55,16 +64,23 @@ def train(
     set_seed(spec.seed)
     model = load_for_training(spec, model_dir, device)
     threads = set_num_threads(model.num_parameters())
-    stop.check()
-    checkpoint = _find_checkpoint(spec)
-    start = checkpoint.totals if checkpoint else Totals()
-    totals = RunningTotals(start)
-    progress = ProgressCallback(reporter, stop, totals=totals)
+    base = ask_base(model, examples.encoded, check=stop.check)
+    keeper = Keeper(spec, reporter)
+    checkpoint = keeper.find()
+    totals = RunningTotals(checkpoint.totals if checkpoint else Totals())
+    validation = Validation(
+        spec,
+        examples.held_out,
+        keeper=keeper,
+        reporter=reporter,
+        check=stop.check,
+        best=checkpoint.best if checkpoint else Best(),
+    )
+    progress = ProgressCallback(reporter, stop, totals=totals, validation=validation)
     trainer = build_trainer(
         spec, model, tokenizer=tokenizer, examples=examples, device=device, totals=totals
     )
-    trainer.remove_callback(PrinterCallback)  # the log has each number once
-    trainer.add_callback(progress)
+    trainer.watch(keeper, validation, progress)
     num_trainable = model.num_parameters(only_trainable=True)
     print(
         f"training {num_trainable:,} of {model.num_parameters():,} parameters for "
@@ -75,26 +91,38 @@ def train(
     if spec.hyperparams.packing and (message := why_not_packed(model)):
         reporter.report("warning", code="packing_ignored", message=message)
     reporter.status("training", **_training_fields(spec, num_trainable, device, checkpoint))
-    trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
+    _run(trainer, spec, checkpoint)
     stop.check()
+    progress.warn_of_loss(is_over=True)
+    end = totals.read()
+    best = validation.restore_best(model, end.step)
     finish(spec, model, model_dir)
-    end = totals.at(trainer.state.global_step)
     return TrainResult(
         model=model,
+        base=base,
         steps=end.step,
         tokens=end.tokens,
-        final_loss=end.loss_sum / end.step if end.step else None,
+        final_loss=end.mean_loss,
         last_loss=progress.last_loss,
+        best=best,
+        stopped_early_at=end.step if end.step < spec.num_train_steps else None,
     )
 
 
-def _find_checkpoint(spec: JobSpec) -> Checkpoint | None:
-    own = Path(spec.checkpoint_dir)
-    remove_unfinished(own)
-    found = newest_checkpoint(own, before_step=spec.num_train_steps)
-    if found is None and spec.resume_from:
-        found = newest_checkpoint(Path(spec.resume_from), before_step=spec.num_train_steps)
-    return found
+def _run(trainer: CountingTrainer, spec: JobSpec, checkpoint: Checkpoint | None) -> None:
+    """All steps that are left. Says of a lack of memory when it came and what to change."""
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        values, step = spec.hyperparams, trainer.state.global_step + 1
+        raise JobFailed(
+            "out_of_memory",
+            f"The memory was not enough for step {step}: lower batch_size (now "
+            f"{values.batch_size}) and raise gradient_accumulation_steps instead, or lower "
+            f"max_length (now {values.max_length}). ({first_line(error)})",
+        ) from error
 
 
 def _training_fields(
@@ -120,6 +148,7 @@ def build_trainer(
     device: Device,
     totals: RunningTotals,
 ) -> CountingTrainer:
+    """TRL's trainer for this job; what it reports and keeps comes with `watch`."""
     config = build_config(
         spec,
         device,
@@ -135,35 +164,6 @@ def build_trainer(
         processing_class=tokenizer,
         totals=totals,
     )
+    trainer.remove_callback(PrinterCallback)  # the log has each number once
     keep_adapter_exact(trainer.model)
     return trainer
-
-
-class CountingTrainer(SFTTrainer):
-    """TRL's trainer with exact totals, and with a leaner loss on a CPU."""
-
-    def __init__(self, *args: Any, totals: RunningTotals, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._totals = totals
-
-    def compute_loss(
-        self,
-        model: PreTrainedModel | PeftModel,
-        inputs: dict[str, torch.Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> torch.Tensor:
-        """The loss of one batch: input_ids, labels (B, T) int64, -100 where there is no loss."""
-        if self.args.device.type == "cpu":
-            # TRL's fused head saves memory by computing the logits twice, which pays with its
-            # GPU kernel. Without one, plain logits at the labelled positions are much faster.
-            with self.accelerator.autocast():  # of a full fine-tune; nothing happens in others
-                loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
-            self._metrics["train"]["mean_token_accuracy"].append(accuracy)
-        else:
-            loss = super().compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
-        self._totals.add(loss, num_tokens=count_tokens(inputs))
-        return loss
-
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """No card in a checkpoint: it would name folders of this machine."""
