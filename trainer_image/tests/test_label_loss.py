@@ -7,7 +7,8 @@ from trl import SFTTrainer
 from trainer.label_loss import loss_at_labels
 from trainer.methods import load_for_training
 from trainer.rendering import IGNORED
-from trainer.sft import RunningTotals, Totals, build_trainer
+from trainer.sft import build_trainer
+from trainer.totals import RunningTotals, Totals
 
 
 def take_gradients(model):

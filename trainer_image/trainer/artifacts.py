@@ -35,18 +35,14 @@ class Artifact:
     sha256: str
 
 
-def save_artifacts(
+def save_model(
     output: Path,
     spec: JobSpec,
     *,
     model: PreTrainedModel | PeftModel,
     tokenizer: PreTrainedTokenizerBase,
-    training: dict[str, Any],
-) -> list[Artifact]:
-    """Write all files of the finished model into `output` and return them by path.
-
-    `training` becomes training.json. Files of an earlier try are removed first.
-    """
+) -> None:
+    """Write the finished model into `output`. Files of an earlier try are removed first."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     _check_weights(model)
@@ -57,6 +53,10 @@ def save_artifacts(
         model.save_pretrained(output, save_embedding_layers=False)
     tokenizer.save_pretrained(output)
     (output / MODEL_CARD).unlink(missing_ok=True)
+
+
+def list_artifacts(output: Path, training: dict[str, Any]) -> list[Artifact]:
+    """Write `training` as training.json, and return all files of the finished model by path."""
     text = json.dumps(training, indent=2, sort_keys=True, allow_nan=False)
     (output / "training.json").write_text(text + "\n", encoding="utf-8")
     return [_describe(output, path) for path in sorted(output.rglob("*")) if path.is_file()]

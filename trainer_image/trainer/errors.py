@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-OUT_OF_MEMORY_SIGNS = ("can't allocate memory", "out of memory", "failed to allocate")
+OUT_OF_MEMORY_SIGNS = (
+    "can't allocate memory",
+    "out of memory",
+    "failed to allocate",
+    "alloc_failed",  # cuBLAS and cuDNN
+    "bad_alloc",
+)
 
 
 class SpecRefused(Exception):
@@ -26,15 +32,24 @@ def as_job_failure(error: Exception) -> JobFailed:
     """The reason and sentence for any error that ended a job."""
     if isinstance(error, JobFailed):
         return error
-    first_line = (str(error).strip() or "no message").splitlines()[0][:300]
-    # torch.OutOfMemoryError is a RuntimeError too, so torch need not be imported to see it.
-    is_torch_error = isinstance(error, RuntimeError)
-    if isinstance(error, MemoryError) or (
-        is_torch_error and any(sign in str(error).lower() for sign in OUT_OF_MEMORY_SIGNS)
-    ):
+    if is_out_of_memory(error):
         return JobFailed(
             "out_of_memory",
             "The machine ran out of memory: use a smaller batch_size or max_length, "
-            f"or more memory. ({first_line})",
+            f"or more memory. ({first_line(error)})",
         )
-    return JobFailed("trainer_error", f"{type(error).__name__}: {first_line}")
+    return JobFailed("trainer_error", f"{type(error).__name__}: {first_line(error)}")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """The machine or the GPU had no more memory to give."""
+    # torch.OutOfMemoryError is a RuntimeError too, so torch need not be imported to see it.
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in text for sign in OUT_OF_MEMORY_SIGNS)
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence."""
+    return (str(error).strip() or "no message").splitlines()[0][:300]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .artifacts import Artifact, save_artifacts
+from .artifacts import Artifact, list_artifacts, save_model
 from .base_models import BaseModel, ensure, models_dir_from_environment
 from .data import Examples, load_examples
 from .device import Device, pick_device, prepare_environment
@@ -110,7 +110,9 @@ class JobRun:
             stop=self.stop,
         )
         summary = self._summary(result, examples)
-        files = self._save(result, tokenizer, examples=examples, device=device, summary=summary)
+        save_model(self.job_dir / OUTPUT, self.spec, model=result.model, tokenizer=tokenizer)
+        summary["effect"] = self._prove_effect(result, model_dir)
+        files = self._list_files(summary, examples=examples, device=device)
         self.stop.check()
         self._upload(files)
         return summary | {"files": [asdict(file) for file in files]}
@@ -139,7 +141,8 @@ class JobRun:
         return examples
 
     def _summary(self, result: TrainResult, examples: Examples) -> dict[str, Any]:
-        return {
+        """The numbers of the whole run, for the `completed` report and for training.json."""
+        summary = {
             "final_loss": result.final_loss,
             "last_loss": result.last_loss,
             "steps": result.steps,
@@ -147,22 +150,34 @@ class JobRun:
             "num_examples": len(examples.encoded),
             "params": asdict(self.spec.hyperparams) | {"seed": self.spec.seed},
         }
+        if result.best.step is not None:
+            summary |= {"best_step": result.best.step, "best_eval_loss": result.best.loss}
+        if result.stopped_early_at is not None:
+            summary["stopped_early_at"] = result.stopped_early_at
+        return summary
 
-    def _save(
-        self,
-        result: TrainResult,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        examples: Examples,
-        device: Device,
-        summary: dict[str, Any],
-    ) -> list[Artifact]:
-        return save_artifacts(
+    def _prove_effect(self, result: TrainResult, model_dir: Path) -> dict[str, Any]:
+        from .effect import measure_effect  # heavy, and loaded by now
+
+        effect = measure_effect(
+            result.base,
+            result.model,
             self.job_dir / OUTPUT,
-            self.spec,
-            model=result.model,
-            tokenizer=tokenizer,
-            training={
+            model_dir=model_dir,
+            check=self.stop.check,
+        )
+        _say(
+            f"the saved weights change the loss on {effect.num_examples} training examples "
+            f"from {effect.base_loss:.4g} to {effect.tuned_loss:.4g}"
+        )
+        return effect.report()
+
+    def _list_files(
+        self, summary: dict[str, Any], *, examples: Examples, device: Device
+    ) -> list[Artifact]:
+        return list_artifacts(
+            self.job_dir / OUTPUT,
+            {
                 "spec": self.spec.public_fields(),
                 "versions": _versions(),
                 "device": device.name,
