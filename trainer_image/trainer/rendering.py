@@ -116,11 +116,11 @@ class ChatEncoder:
         _, answer, closing = self.render(PROBE).rpartition(ANSWER)
         ids.update(self._control_ids(closing) if answer else ())
         try:
-            call = self.render(PROBE_CALL)
+            _, call, closing = self.render(PROBE_CALL).rpartition(ANSWER)
         except TemplateProblem:  # it has no calls, so no end of one
             return frozenset(ids)
         # After a call some templates begin the tool's response: the model's turn is over there.
-        return frozenset(ids.union(self._control_ids(call)[-1:] if ANSWER in call else ()))
+        return frozenset(ids.union(self._control_ids(closing)[-1:] if call else ()))
 
     @cached_property
     def empty_thoughts(self) -> str:
