@@ -37,15 +37,27 @@ class Score:
         self.base += base
         self.tuned += tuned
 
+    def words(self) -> str:
+        """Such as `Right of 64: base 2 (3%), tuned 48 (75%).`"""
+        base, tuned = (f"{n} ({n / self.num_asked:.0%})" for n in (self.base, self.tuned))
+        return f"Right of {self.num_asked}: base {base}, tuned {tuned}."
+
     @property
     def is_good_enough(self) -> bool:
         return self.tuned >= self.base + NEEDED_GAIN
 
 
-def draw_questions(path: Path, number: int, *, seed: int) -> Sequence[Question]:
-    """The same questions for the same seed."""
+def read_questions(path: Path) -> Sequence[Question]:
+    """All of them, in their order; none is in the training data."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    questions = [Question(line["question"], tuple(line["expected"])) for line in lines]
+    return [Question(line["question"], tuple(line["expected"])) for line in lines]
+
+
+def draw_questions(path: Path, number: int | None, *, seed: int) -> Sequence[Question]:
+    """The same questions for the same seed; all of them, in order, without a number."""
+    questions = read_questions(path)
+    if number is None:
+        return questions
     return random.Random(seed).sample(questions, number)  # noqa: S311  no secret
 
 

@@ -1,5 +1,6 @@
 """`manage.py demo`: how it draws, marks and judges, and how it ends when it cannot go on."""
 
+import argparse
 import signal
 import socket
 import subprocess
@@ -8,8 +9,19 @@ import sys
 import pytest
 
 from gligabao.management.api_client import ApiClient, ApiError
-from gligabao.management.commands.demo import NUM_QUESTIONS, QUESTIONS, _falls
-from gligabao.management.demo_questions import NEEDED_GAIN, Question, Score, draw_questions
+from gligabao.management.commands.demo import (
+    NUM_QUESTIONS,
+    QUESTIONS,
+    _falls,
+    _number_of_questions,
+)
+from gligabao.management.demo_questions import (
+    NEEDED_GAIN,
+    Question,
+    Score,
+    draw_questions,
+    read_questions,
+)
 from tests.commands.ups import ROOT, Up, base_environment, lives, manage
 from tests.waiting import eventually
 from training.catalog import base_model
@@ -33,8 +45,28 @@ def test_seed_draws_the_same_questions_again():
     assert len(set(first)) == NUM_QUESTIONS
 
 
+def test_all_questions_are_asked_in_their_order():
+    assert draw_questions(QUESTIONS, None, seed=1) == read_questions(QUESTIONS)
+    assert len(read_questions(QUESTIONS)) == 64
+
+
+def test_score_is_said_as_a_share():
+    assert Score(64, 2, 48).words() == "Right of 64: base 2 (3%), tuned 48 (75%)."
+
+
+@pytest.mark.parametrize(("text", "number"), [("all", None), ("4", 4), ("64", 64)])
+def test_number_of_questions(text, number):
+    assert _number_of_questions(text) == number
+
+
+@pytest.mark.parametrize("text", ["3", "65", "-5", "ten", "", "٤"])
+def test_number_of_questions_that_is_none(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="neither 4 to 64 nor all"):
+        _number_of_questions(text)
+
+
 def test_every_question_has_an_answer_that_counts():
-    for question in draw_questions(QUESTIONS, 60, seed=0):
+    for question in read_questions(QUESTIONS):
         assert all(question.is_answered_by(f"It is {text}.") for text in question.expected)
         assert not question.is_answered_by("I do not know.")
 

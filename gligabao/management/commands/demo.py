@@ -24,8 +24,10 @@ from gligabao.management.api_client import ApiClient, ApiError
 from gligabao.management.arguments import DEFAULT_PORT, port
 from gligabao.management.demo_questions import (
     NEEDED_GAIN,
+    Question,
     Score,
     draw_questions,
+    read_questions,
 )
 from gligabao.management.installation import close_databases, lock_file
 from gligabao.supervisor import end_with_parent
@@ -56,6 +58,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port", type=port, default=DEFAULT_PORT, help="0 lets the system choose"
         )
+        parser.add_argument(
+            "--questions",
+            type=_number_of_questions,
+            default=NUM_QUESTIONS,
+            metavar="N",
+            help=f"how many are asked; all asks all {len(read_questions(QUESTIONS))}",
+        )
         parser.add_argument("--keep", action="store_true", help="leave it running at the end")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -63,7 +72,7 @@ class Command(BaseCommand):
             with _base_model_fetch() as wait_for_base_model, _running_up(options["port"]) as up:
                 client = ApiClient(_url_when_ready(up), _token())
                 wait_for_base_model()
-                is_good = self._show(client, options["seed"], options["steps"])
+                is_good = self._show(client, options)
                 if options["keep"]:
                     self.say(f"It stays up at {client.url}/ until Ctrl-C.")
                     up.wait()
@@ -78,13 +87,14 @@ class Command(BaseCommand):
         self.stdout.write(text)
         self.stdout.flush()
 
-    def _show(self, client: ApiClient, seed: int, steps: int) -> bool:
+    def _show(self, client: ApiClient, options: dict[str, Any]) -> bool:
         """Train, ask, and tell whether the tuned model is enough better."""
+        seed = options["seed"]
         job = client.post(
             JOBS,
             {
                 "base_model": BASE_MODEL,
-                "num_train_steps": steps,
+                "num_train_steps": options["steps"],
                 "hyperparams": {"seed": seed},
                 "name": f"demo, seed {seed}",
             },
@@ -93,11 +103,15 @@ class Command(BaseCommand):
         started = time.monotonic()
         model_id = self._follow(client, job["id"])
         self.say(f"Trained in {time.monotonic() - started:.0f} s: model {model_id}.\n")
-        score = self._ask(client, model_id, seed)
-        self.say(
-            f"Right of {score.num_asked}: base {score.base}, tuned {score.tuned}. "
-            f"Other questions: make demo SEED={seed + 1}"
+        score = self._ask(
+            client, model_id, draw_questions(QUESTIONS, options["questions"], seed=seed)
         )
+        self.say(score.words())
+        if options["questions"] is not None:
+            self.say(
+                f"Other questions: make demo SEED={seed + 1}. "
+                "All of them: make demo DEMO_ARGS='--questions all'"
+            )
         return score.is_good_enough
 
     def _say_where(self, client: ApiClient, job: dict[str, Any]) -> None:
@@ -124,9 +138,9 @@ class Command(BaseCommand):
             raise CommandError("The loss did not fall.")
         return event["model_id"]
 
-    def _ask(self, client: ApiClient, model_id: int, seed: int) -> Score:
+    def _ask(self, client: ApiClient, model_id: int, questions: Sequence[Question]) -> Score:
         score = Score()
-        for question in draw_questions(QUESTIONS, NUM_QUESTIONS, seed=seed):
+        for question in questions:
             answers = {
                 name: _answer(client, model_id, question.text, is_base=name == "base")
                 for name in ("base", "tuned")
@@ -139,6 +153,16 @@ class Command(BaseCommand):
                 self.say(printable(f"  {name:<5} {mark}  {' '.join(text.split())}"))
             self.say(f"  expected     {' or '.join(question.expected)}\n")
         return score
+
+
+def _number_of_questions(text: str) -> int | None:
+    """`--questions`: None for all."""
+    if text == "all":
+        return None
+    most = len(read_questions(QUESTIONS))
+    if not text.isascii() or not text.isdigit() or not NEEDED_GAIN <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {NEEDED_GAIN} to {most} nor all")
+    return int(text)
 
 
 @contextlib.contextmanager
