@@ -4,13 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+from django.test import Client
 
+from gligabao.databases import name_of
+from tests.factories import token_of
 from tests.training.runner.conftest import ARTIFACTS, TENSOR, completed, safetensors_bytes
 from training.models import TrainedModel
 
 pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 
-A11 = (Path(__file__).parents[2] / "cases" / "A11.safetensors").read_bytes()
+CASES = Path(__file__).parents[2] / "cases"
+A11 = (CASES / "A11.safetensors").read_bytes()
 WHOLE = {"config.json": b"{}", "model.safetensors": safetensors_bytes()}
 SHARD = "model-00001-of-00001.safetensors"
 SHARDED = {
@@ -27,6 +31,26 @@ def ended(one, files):
     one.say(completed(0, files))
     one.end()
     return one.look()
+
+
+@pytest.mark.parametrize("last", [4, 5], ids=["no-config", "no-files"])
+def test_a07_a_claim_without_an_adapter_is_no_model(play, api_as, last):
+    """The case's reports by the address that a trainer posts to; its last two end it each."""
+    one = play()
+    one.submit()
+    bodies = [step["body"] for step in json.loads((CASES / "A07.json").read_text())["steps"]]
+    trainer = Client(headers={"Authorization": f"Bearer {token_of(one.job)}"})
+    address = f"/v1/gb/training/jobs/{one.job.pk}/events?db={name_of(one.db)}"
+    for body in (*bodies[:4], bodies[last]):
+        assert trainer.post(address, body, content_type="application/json").status_code == 200
+    one.end()
+
+    one.look()
+
+    row = api_as("viewer").get(f"/v1/gb/training/jobs/{one.job.pk}?db={name_of(one.db)}").json()
+    assert (row["status"], row["reason"]) == ("failed", "artifact_invalid")
+    assert row["error"].startswith("adapter_config.json is missing")
+    assert not TrainedModel.objects.using(one.db).exists()
 
 
 @pytest.mark.parametrize("files", [WHOLE, SHARDED], ids=["one", "shards"])
