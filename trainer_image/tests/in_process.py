@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 from transformers import AutoTokenizer
 
-from trainer.data import Examples
+from trainer.data import Examples, load_examples
 from trainer.device import Device
 from trainer.rendering import ChatEncoder
 from trainer.rows import normalise_row
 from trainer.spec import Hyperparams, JobSpec
 from trainer.stop import StopSignal
 
+CASES = Path(__file__).resolve().parents[2] / "tests" / "cases"
 CPU = Device("cpu", torch.float32, "a test")
 # Of the language model's seven projections, in every family that has no other layers so named.
 TARGETS = r".*\.language_model\.layers\.\d+\.(?:self_attn|mlp)\.(?:q|k|v|o|gate|up|down)_proj"
@@ -102,17 +104,22 @@ def encode_rows(tokenizer, rows=ROWS, *, row_format="chat") -> Examples:
     return Examples(encoded, len(normal), "", 256)
 
 
-def fine_tune(model_dir: Path, folder: Path, rows=ROWS, *, device=CPU, **changed):
-    """Train on rows and return result, reports, spec and tokenizer."""
+def fine_tune(
+    model_dir: Path, folder: Path, rows=ROWS, *, device=CPU, held_out=(), reports=None, **changed
+):
+    """Train on rows, evaluate on those held out, and return result, reports, spec, tokenizer."""
     from trainer.sft import train
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
-    spec, reports = make_spec(folder, **changed), Reports()
+    spec, reports = make_spec(folder, **changed), reports or Reports()
+    examples = encode_rows(tokenizer, rows)
+    if held_out:
+        examples = replace(examples, held_out=encode_rows(tokenizer, held_out).encoded)
     result = train(
         spec,
         model_dir,
         tokenizer=tokenizer,
-        examples=encode_rows(tokenizer, rows),
+        examples=examples,
         device=device,
         reporter=reports,
         stop=StopSignal(folder / "stop", max_seconds=spec.max_seconds),
@@ -123,3 +130,14 @@ def fine_tune(model_dir: Path, folder: Path, rows=ROWS, *, device=CPU, **changed
 def write_rows(path: Path, rows) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def load_file(path: Path, tokenizer, **changed) -> Examples:
+    """The examples of a dataset file, as a job on it would get them."""
+    arguments = {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "0" * 64,
+        "row_format": "chat",
+        "max_length": 256,
+        "check": lambda: None,
+    }
+    return load_examples(path, tokenizer, **arguments | changed)

@@ -1,8 +1,7 @@
 """With the templates of real models: what carries loss, and what a prompt is made of."""
 
 import pytest
-
-from templates import (
+from chat_templates import (
     GEMMA_4,
     TEMPLATES,
     WITH_TOOLS,
@@ -13,6 +12,7 @@ from templates import (
     tokenizer_of,
     trained_spans,
 )
+
 from trainer.generation import encode_prompt
 from trainer.rendering import IGNORED, ChatEncoder, TemplateProblem
 
