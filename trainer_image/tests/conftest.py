@@ -33,6 +33,14 @@ def tiny_dir(models_dir) -> Path:
 
 
 @pytest.fixture(scope="session")
+def family_dir(models_dir):
+    """Gives the checkpoint of a family, by its name; built when a test first asks for it."""
+    from families import FAMILIES, write_family
+
+    return lambda name: write_family(FAMILIES[name], models_dir)
+
+
+@pytest.fixture(scope="session")
 def tiny_tokenizer(tiny_dir):
     from transformers import AutoTokenizer
 

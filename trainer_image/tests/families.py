@@ -41,6 +41,11 @@ SEED = 20260102
 REVISION = "1"
 # Without `language_model` in the name: these classes have no tower beside the language model.
 PLAIN_TARGETS = r".*\.layers\.\d+\.(?:self_attn|mlp)\.(?:q|k|v|o|gate|up|down)_proj"
+# Three of four layers of Qwen3.5 have linear attention, with projections of other names.
+QWEN_TARGETS = (
+    r".*\.layers\.\d+\.(?:self_attn|linear_attn|mlp)\."
+    r"(?:(?:q|k|v|o|gate|up|down|out)_proj|in_proj_(?:qkv|z|a|b))"
+)
 
 CHATML_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML_NAMES = {"pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
@@ -244,7 +249,13 @@ def _gemma(name: str, build: Callable[[], PreTrainedModel]) -> Family:
     )
 
 
-def _chatml(name: str, build: Callable[[], PreTrainedModel], chat_template: str) -> Family:
+def _chatml(
+    name: str,
+    build: Callable[[], PreTrainedModel],
+    *,
+    chat_template: str,
+    targets: str = PLAIN_TARGETS,
+) -> Family:
     return Family(
         name=name,
         build=build,
@@ -252,7 +263,7 @@ def _chatml(name: str, build: Callable[[], PreTrainedModel], chat_template: str)
         special_tokens=CHATML_TOKENS,
         named_tokens=CHATML_NAMES,
         end_of_turn="<|im_end|>",
-        targets=PLAIN_TARGETS,
+        targets=targets,
     )
 
 
@@ -263,7 +274,7 @@ FAMILIES = {
         _gemma("gemma4-unified", _gemma4_unified),
         _gemma("gemma4-dense", _gemma4_dense),
         _gemma("gemma4-moe", _gemma4_moe),
-        _chatml("qwen3.5", _qwen3_5, "qwen3_5_nothink"),
-        _chatml("llama", _llama, "qwen2_5"),
+        _chatml("qwen3.5", _qwen3_5, chat_template="qwen3_5_nothink", targets=QWEN_TARGETS),
+        _chatml("llama", _llama, chat_template="qwen2_5"),
     )
 }

@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from peft import PeftModel
 from trl import SFTTrainer
 
+from .batches import LongestFirst
+from .errors import JobFailed
 from .label_loss import loss_at_labels
 from .packing import count_tokens
 from .schedule import make_schedule
 
 if TYPE_CHECKING:
-    from peft import PeftModel
     from torch.optim.lr_scheduler import LRScheduler
     from transformers import PreTrainedModel
+
+    from datasets import Dataset
 
     from .evaluation import Validation
     from .keeper import Keeper
@@ -35,6 +39,15 @@ class CountingTrainer(SFTTrainer):
         self._keeper = keeper
         self._validation = validation
         self.add_callback(progress)
+
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> LongestFirst:
+        """The longest examples in the first step; then each epoch in an order of its own."""
+        rows = self.train_dataset if train_dataset is None else train_dataset
+        return LongestFirst(
+            [len(input_ids) for input_ids in rows["input_ids"]],
+            num_first=self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps,
+            seed=self.args.data_seed,
+        )
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
@@ -99,7 +112,20 @@ class CountingTrainer(SFTTrainer):
         )
 
     def _fill_checkpoint(self, folder: Path) -> None:
-        self.model.save_pretrained(folder)
+        # A whole model goes under its own names, where a resume looks for them. The hub's are
+        # others in Qwen3.5: nothing would be found, and the base model would go on in its place.
+        is_whole = not isinstance(self.model, PeftModel)
+        self.model.save_pretrained(folder, **({"save_original_format": False} if is_whole else {}))
         self._save_optimizer_and_scheduler(str(folder))
         self._save_rng_state(str(folder))
         self.state.save_to_json(str(folder / "trainer_state.json"))
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Where transformers would only log that weights are missing, the job ends."""
+        tied = set(self.model.all_tied_weights_keys)  # stored once, under the other name
+        if missing := sorted(set(load_result.missing_keys) - tied):
+            raise JobFailed(
+                "trainer_error",
+                f"The checkpoint lacks {len(missing)} weights of the model, for example "
+                f"{missing[0]}: it cannot be resumed. Start the job anew.",
+            )

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 # Kinds of model in which examples that share a row were shown not to see each other
-# (tests/test_families_packing.py), with the attention that loading.py chooses.
+# (tests/test_packing.py), with the attention that loading.py chooses.
 SAFE_KINDS = frozenset({"gemma4", "gemma4_unified", "llama"})
 
 
 def why_not_packed(model: PreTrainedModel) -> str:
     """A sentence for the job's owner if examples must not share a row; empty if they may.
 
-    Qwen3.5 is not safe: its linear attention carries a state from token to token, and the code
-    that runs without its authors' own GPU kernels does not begin anew with each example.
+    Qwen3.5 is not safe: its linear attention carries a state from token to token, and begins anew
+    with each example only in the GPU kernels of flash-linear-attention, which are not installed.
     """
     kind = model.config.model_type.removesuffix("_text")
     if kind in SAFE_KINDS:
