@@ -105,14 +105,25 @@ def encode_rows(tokenizer, rows=ROWS, *, row_format="chat") -> Examples:
 
 
 def fine_tune(
-    model_dir: Path, folder: Path, rows=ROWS, *, device=CPU, held_out=(), reports=None, **changed
+    model_dir: Path,
+    folder: Path,
+    rows=ROWS,
+    *,
+    device=CPU,
+    examples=None,
+    held_out=(),
+    reports=None,
+    **changed,
 ):
-    """Train on rows, evaluate on those held out, and return result, reports, spec, tokenizer."""
+    """Train on rows, evaluate on those held out, and return result, reports, spec, tokenizer.
+
+    With `examples` on those instead.
+    """
     from trainer.sft import train
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
     spec, reports = make_spec(folder, **changed), reports or Reports()
-    examples = encode_rows(tokenizer, rows)
+    examples = examples or encode_rows(tokenizer, rows)
     if held_out:
         examples = replace(examples, held_out=encode_rows(tokenizer, held_out).encoded)
     result = train(
