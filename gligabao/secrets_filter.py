@@ -35,9 +35,11 @@ _PATTERNS = (
     re.compile(r"()\b(?:AKIA|ASIA)[A-Z0-9]{6,}(?:%2F[^\s&\"']*)?"),
     re.compile(r"()\bsk-[A-Za-z0-9_\-]{8,}"),
     re.compile(r"()\b(?:ghp|gho|ghs|github_pat)_[A-Za-z0-9_]{8,}"),
-    # NAME=value and "name": "value", where the name says that it is a secret.
+    # NAME=value and "name": "value", where the name says that it is a secret. A sentence may
+    # speak of tokens of text: "longer than 512 tokens: shorten them".
     re.compile(
-        r"(?i)((?:secret|password|passwd|token|api_?key|access_?key|spec_?key)"
+        r"(?i)((?:secret|password|passwd|token(?!s: [a-z]{1,20}[ .,])|api_?key|access_?key"
+        r"|spec_?key)"
         r"[a-z0-9_\-]{0,40}['\"]?\s{0,8}[=:]\s{0,8}['\"]?)(?![\s'\"])[^\s'\",;&}]{4,}"
     ),
     # user:password@ in an address.

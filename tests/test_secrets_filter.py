@@ -14,6 +14,8 @@ SHOWN_AND_HIDDEN = [
     ("redis://user:hunter22@host:6379/0", "redis://user:[removed]@host:6379/0"),
     ("https://s3/x?X-Amz-Signature=abcd&n=1", "https://s3/x?X-Amz-Signature=[removed]&n=1"),
     ("3 tokens per second: fine", "3 tokens per second: fine"),
+    ("over 512 tokens: shorten them", "over 512 tokens: shorten them"),
+    ("tokens: abcd1234efgh", "tokens: [removed]"),
 ]
 
 
