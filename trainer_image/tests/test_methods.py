@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from in_process import TARGETS, fine_tune
+from in_process import CPU, TARGETS, fine_tune, make_spec
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import (
     AutoModelForCausalLM,
@@ -13,9 +13,20 @@ from transformers import (
     Gemma4VisionConfig,
 )
 
+from trainer import methods
+from trainer.device import Device
 from trainer.errors import JobFailed
-from trainer.methods import check_targets
+from trainer.methods import (
+    check_method,
+    check_targets,
+    four_bits,
+    freeze_towers,
+    keep_adapter_exact,
+    load_for_training,
+    lora_config,
+)
 
+GPU = Device("cuda", torch.bfloat16, "a test")
 PROJECTIONS = {*("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")}
 
 
@@ -81,3 +92,65 @@ def test_a10_adapters_load_again_and_merge(tiny_dir, tiny, tmp_path):
     assert (loaded - in_memory).abs().max() < 1e-4
     assert (merged - loaded).abs().max() < 1e-3
     assert (loaded - plain).abs().max() > 0.1
+
+
+def test_qlora_is_refused_without_a_gpu_before_anything_is_loaded(tmp_path):
+    with pytest.raises(JobFailed, match=r"needs a CUDA GPU.*method lora") as refused:
+        load_for_training(make_spec(tmp_path, method="qlora"), tmp_path / "no-model", CPU)
+
+    assert refused.value.reason == "trainer_error"
+
+
+def test_qlora_is_refused_without_its_package(monkeypatch):
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+
+    with pytest.raises(JobFailed, match=r"bitsandbytes.*requirements-gpu\.txt"):
+        check_method("qlora", GPU)
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_other_methods_need_neither(monkeypatch, method):
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+
+    check_method(method, CPU)
+    check_method(method, GPU)
+
+
+def test_qlora_keeps_linear_layers_in_nf4_and_computes_in_bfloat16():
+    config = four_bits()
+
+    assert config.load_in_4bit
+    assert config.bnb_4bit_quant_type == "nf4"
+    assert config.bnb_4bit_use_double_quant
+    assert config.bnb_4bit_compute_dtype == torch.bfloat16
+    assert config.llm_int8_skip_modules is None  # the head and what is tied to it, by default
+
+
+def test_an_adapter_that_was_cast_to_bfloat16_is_exact_again(tiny):
+    peft = get_peft_model(tiny, LoraConfig(r=4, target_modules=TARGETS))
+    for parameter in peft.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+
+    keep_adapter_exact(peft)
+
+    types = {(p.requires_grad, p.dtype) for p in peft.parameters()}
+    assert types == {(True, torch.float32), (False, torch.bfloat16)}
+
+
+def test_adapter_is_what_the_spec_asks_for(tmp_path):
+    config = lora_config(make_spec(tmp_path, lora_rank=3, lora_alpha=5, lora_dropout=0.1))
+
+    assert (config.r, config.lora_alpha, config.lora_dropout) == (3, 5, 0.1)
+    assert config.target_modules == TARGETS
+    assert not config.use_rslora  # servers scale by alpha / rank
+
+
+def test_towers_and_what_joins_them_to_the_text_stay_frozen():
+    model = e4b_without_weights()
+    freeze_towers(model)
+
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert {name.split(".")[1] for name in frozen} == {
+        *("vision_tower", "audio_tower", "embed_vision", "embed_audio"),
+    }
+    assert all(".language_model." not in name for name in frozen)

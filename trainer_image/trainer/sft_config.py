@@ -93,8 +93,8 @@ def device_settings(device: Device) -> dict[str, Any]:
     return {
         "use_cpu": False,
         "gradient_checkpointing": True,
-        # Never reentrant: where layers share keys and values its gradients are wrong, by up to
-        # half their size on a tiny Gemma 4 E, and the loss does not show it.
+        # Never reentrant: where layers share keys and values its gradients are wrong, by a fifth
+        # on a tiny Gemma 4 E (tests/test_traps.py), and the first loss does not show it.
         "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "dataloader_pin_memory": True,
     }
