@@ -16,6 +16,7 @@ SERIES = (
     "tokens_per_second",
     "mean_token_accuracy",
     "gpu_memory_gib",
+    "memory_gib",
 )
 
 
