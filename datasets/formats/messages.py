@@ -11,6 +11,7 @@ from datasets.formats.report import RowError
 ROLES = ("system", "developer", "user", "assistant", "tool")
 # Blank texts of these teach or ask nothing. A tool may well return nothing.
 NEVER_EMPTY = frozenset({"user", "assistant"})
+THOUGHTS = "reasoning_content"  # what an assistant thinks before it answers
 # What each role may come after in a conversation that every template accepts; None is the start.
 ALTERNATING = {
     "user": (None, "system", "developer", "assistant"),
@@ -63,6 +64,8 @@ def normal_message(message: dict[str, Any]) -> dict[str, Any]:
     normal: dict[str, Any] = {"role": role, "content": _joined(message.get("content"))}
     if role == "assistant" and message.get("tool_calls"):
         normal["tool_calls"] = [_normal_call(call) for call in message["tool_calls"]]
+    if role == "assistant" and message.get(THOUGHTS):
+        normal[THOUGHTS] = message[THOUGHTS]
     if role == "tool":
         normal |= {key: message[key] for key in ("tool_call_id", "name") if key in message}
     return normal
@@ -81,6 +84,9 @@ def _check_message(message: Any, previous: dict[str, Any] | None) -> bool:
     calls = message.get("tool_calls") if role == "assistant" else None
     if calls is not None:
         _check_calls(calls)
+    thoughts = message.get(THOUGHTS) if role == "assistant" else None
+    if thoughts is not None and not isinstance(thoughts, str):
+        raise RowError("content_not_text", f"'{THOUGHTS}' is not a text.", path=f".{THOUGHTS}")
     content = message.get("content")
     if not (calls and content is None):
         _check_content(content, may_be_empty=bool(calls) or role not in NEVER_EMPTY)

@@ -70,6 +70,16 @@ BAD_ROWS = {
     "text": ("x", "not_an_object", None),
     "no keys": ({}, "unknown_format", None),
     "messages an object": ({"messages": {}}, "messages_not_list", "messages"),
+    "thoughts a number": (
+        {
+            "messages": [
+                {"role": "user", "content": "q"},
+                {"role": "assistant", "content": "a"} | {"reasoning_content": 5},
+            ]
+        },
+        "content_not_text",
+        "messages[1].reasoning_content",
+    ),
     "message a text": ({"messages": ["x"]}, "not_an_object", "messages[0]"),
     "no role": ({"messages": [{"content": "x"}]}, "unknown_role", "messages[0].role"),
     "role a list": (
