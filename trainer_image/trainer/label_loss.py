@@ -34,9 +34,10 @@ def loss_at_labels(
     hidden, targets = _labelled(base, inputs)
     logits = _logits(base, hidden)
     num_items = targets.numel() if num_items_in_batch is None else num_items_in_batch
+    num_items = torch.as_tensor(num_items).clamp(min=1)  # without labels the loss is 0, not 0 / 0
     loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum") / num_items
-    accuracy = (logits.detach().argmax(-1) == targets).float().mean().item()
-    return loss, accuracy
+    num_right = (logits.detach().argmax(-1) == targets).sum().item()
+    return loss, num_right / max(1, targets.numel())
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ def learning_rate_share(
         return (step + 1) / (num_warmup_steps + 1)
     if scheduler == "constant":
         return 1.0
-    progress = (step - num_warmup_steps) / max(1, num_steps - num_warmup_steps)
+    num_falling_steps = max(1, num_steps - num_warmup_steps)
     if scheduler == "linear":
-        return max(0.0, 1.0 - progress)
+        return max(0.0, (num_steps - step) / num_falling_steps)
+    progress = (step - num_warmup_steps) / num_falling_steps
     return max(0.0, 0.5 * (1.0 + math.cos(math.pi * progress)))
 
 
