@@ -1,4 +1,4 @@
-"""The spec that we send has the fields and the hyperparameters of the contract's example."""
+"""What we send and what we understand are the contract's examples, and the trainer's own."""
 
 import json
 from dataclasses import fields
@@ -11,13 +11,17 @@ from trainer import spec as trainers
 from trainer.checkpoints import ingredients
 from trainer.spec import Hyperparams, parse_spec
 from training.catalog import base_model
-from training.contract import JobSpec
+from training.checkpoints import job_checkpoints
+from training.contract import JobSpec, parse_report
+from training.events import append_events
 from training.hyperparams import DEFAULTS, HYPERPARAMS, METHODS, check_hyperparams, job_hyperparams
 from training.runner.submit import build_spec
+from training.series import read_series
 from training.services.jobs import JobRequest, retry_job, start_job
 
 CONTRACT = Path(__file__).resolve().parents[2] / "trainer_image" / "contract"
 EXAMPLE = json.loads((CONTRACT / "job_spec.v1.json").read_text(encoding="utf-8"))
+EVENTS = [json.loads(line) for line in (CONTRACT / "events.v1.jsonl").read_text().splitlines()]
 
 
 def test_example_has_every_field_and_every_hyperparameter():
@@ -35,6 +39,24 @@ def test_both_sides_have_the_same_hyperparameters_and_defaults():
 
     assert set(theirs) | {"seed"} == set(HYPERPARAMS)
     assert {name: theirs[name] for name in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.django_db
+def test_the_examples_reports_are_a_whole_run():
+    job = make_job()
+
+    for event in EVENTS:
+        append_events(job.pk, [parse_report(event)], db="default")
+
+    job.refresh_from_db()
+    claim = EVENTS[-1]
+    assert (job.outcome, job.last_step, job.final_loss) == ("completed", 2, claim["final_loss"])
+    assert job.last_loss_nonfinite == "nan"
+    assert [warning["code"] for warning in job.warnings] == ["examples_dropped"]
+    (checkpoint,) = job_checkpoints(job, db="default")
+    assert (checkpoint.step, checkpoint.eval_loss) == (claim["best_step"], claim["best_eval_loss"])
+    assert checkpoint.is_best
+    assert {"loss", "eval_loss", "memory_gib"} <= set(read_series(job, db="default"))
 
 
 @pytest.mark.django_db

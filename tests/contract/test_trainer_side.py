@@ -10,7 +10,10 @@ from tests.trainer.shared import finished_job
 CONTRACT = TRAINER_IMAGE / "contract"
 EXAMPLES = [json.loads(line) for line in (CONTRACT / "events.v1.jsonl").read_text().splitlines()]
 # Shown for readers of the contract; this trainer sends them only when there is cause.
-OCCASIONAL = {"nonfinite", "grad_norm", "mean_token_accuracy", "message", "resumed_from_step"}
+OCCASIONAL = {
+    "nonfinite", "grad_norm", "mean_token_accuracy", "message", "resumed_from_step", "seconds_left",
+    "eval_loss", "is_best", "best_step", "best_eval_loss",
+}  # fmt: skip
 
 
 def kind(event: dict) -> str:

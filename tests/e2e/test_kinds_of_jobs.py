@@ -6,13 +6,13 @@ Trainer, files, checkpoints and answers are real; the jobs run two at a time.
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.faults.installation import ROOT, Installation, wait_until
 
-CASES = Path(__file__).parent.parent / "cases"
+CASES = ROOT / "tests" / "cases"
+CONTRACT = ROOT / "trainer_image" / "contract" / "events.v1.jsonl"
 API = "/v1/gb/training"
 EVALUATED = {
     "eval_fraction": 0.2, "eval_steps": 2, "early_stopping_patience": 2, "checkpoint_every": 2,
@@ -22,12 +22,11 @@ STEPS = 200  # never reached
 # Models as an older version or another tool might have left them: without tokenizer and template,
 # and with embeddings that do not fit.
 ODD_MODELS = """
-import hashlib, io, sys
-from pathlib import Path
+import hashlib, io, pathlib
 from gligabao.storage import get_storage
 from training.models import TrainedModel
 
-a11 = Path({a11!r}).read_bytes()
+a11 = pathlib.Path({a11!r}).read_bytes()
 model = TrainedModel.objects.get(run_id={run_id})
 parts = ("adapter_config.json", "adapter_model.safetensors")
 stored = {{path: get_storage().open(f"{{model.path}}/{{path}}").read() for path in parts}}
@@ -142,6 +141,22 @@ def test_job_that_gets_no_better_stops_early_with_its_best_weights(api, jobs, mo
     assert [row["step"] for row in checkpoints if row["is_best"]] == [claim["best_step"]]
     assert job["hyperparams"].items() >= EVALUATED.items()
     assert ask(api, models["evaluated"]["id"]).status_code == 200
+
+
+def test_reports_of_an_evaluated_job_are_those_of_the_contract(api, jobs):
+    shown = {}
+    for line in CONTRACT.read_text().splitlines():
+        event = json.loads(line)
+        shown[event["type"], event.get("status")] = set(event)
+    events = api.get(f"{API}/jobs/{jobs['evaluated']['id']}/events").json()["events"]
+
+    for kind in ("eval", "checkpoint"):
+        found = [set(event["data"]) for event in events if event["type"] == kind]
+        assert found
+        assert all(fields | {"boot", "seq"} == shown[kind, None] for fields in found), found
+    (claim,) = [event["data"] for event in events if event["data"].get("reported") == "completed"]
+    own = set(claim) - {"reported", "stopped_early_at"}
+    assert own | {"boot", "seq"} == shown["status", "completed"]
 
 
 def test_a13_and_a11_models_of_other_tools(installation, api, jobs):
