@@ -53,6 +53,20 @@ START_JOB = [
         },
         request_only=True,
     ),
+    OpenApiExample(
+        "A full fine-tune that stops when the held-out examples get no better",
+        value={
+            "model_size": "135m",
+            "method": "full",
+            "num_train_steps": 500,
+            "hyperparams": {
+                "eval_fraction": 0.1,
+                "eval_steps": 25,
+                "early_stopping_patience": 3,
+            },
+        },
+        request_only=True,
+    ),
     OpenApiExample("Accepted", value=JOB, response_only=True, status_codes=["201"]),
 ]
 CHECKPOINTS = [
