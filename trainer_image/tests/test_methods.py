@@ -13,16 +13,14 @@ from transformers import (
     Gemma4VisionConfig,
 )
 
-from trainer import methods
-from trainer.device import Device
+from trainer import device
+from trainer.device import Device, check_method
 from trainer.errors import JobFailed
 from trainer.methods import (
-    check_method,
     check_targets,
     four_bits,
     freeze_towers,
     keep_adapter_exact,
-    load_for_training,
     lora_config,
 )
 
@@ -94,15 +92,15 @@ def test_a10_adapters_load_again_and_merge(tiny_dir, tiny, tmp_path):
     assert (loaded - plain).abs().max() > 0.1
 
 
-def test_qlora_is_refused_without_a_gpu_before_anything_is_loaded(tmp_path):
+def test_qlora_is_refused_without_a_gpu():
     with pytest.raises(JobFailed, match=r"needs a CUDA GPU.*method lora") as refused:
-        load_for_training(make_spec(tmp_path, method="qlora"), tmp_path / "no-model", CPU)
+        check_method("qlora", CPU)
 
     assert refused.value.reason == "trainer_error"
 
 
 def test_qlora_is_refused_without_its_package(monkeypatch):
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
 
     with pytest.raises(JobFailed, match=r"bitsandbytes.*requirements-gpu\.txt"):
         check_method("qlora", GPU)
@@ -110,7 +108,7 @@ def test_qlora_is_refused_without_its_package(monkeypatch):
 
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_other_methods_need_neither(monkeypatch, method):
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
 
     check_method(method, CPU)
     check_method(method, GPU)

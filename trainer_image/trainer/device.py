@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from .errors import JobFailed
 
 if TYPE_CHECKING:
     import torch
@@ -53,6 +56,28 @@ def pick_device() -> Device:
     if torch.cpu.get_capabilities().get("avx512_bf16", False):
         return Device("cpu", torch.bfloat16, "the CPU has avx512_bf16")
     return Device("cpu", torch.float32, "the CPU has no avx512_bf16")
+
+
+def check_method(method: str, device: Device) -> None:
+    """Raise JobFailed if this machine cannot do it; called before a model is fetched.
+
+    bitsandbytes (0.50.2) computes on a CPU too. But once a model was in evaluation mode there, its
+    four-bit layers pass no gradient on, and training goes on with a wrong one.
+    """
+    if method != "qlora":
+        return
+    if device.name != "cuda":
+        raise JobFailed(
+            "trainer_error",
+            "qlora needs a CUDA GPU, and this machine has none: its four-bit weights save the "
+            "memory of a GPU. Use the method lora here, or hardware with a GPU.",
+        )
+    if find_spec("bitsandbytes") is None:
+        raise JobFailed(
+            "trainer_error",
+            "qlora needs the package bitsandbytes, which is not installed: "
+            "install trainer_image/requirements-gpu.txt.",
+        )
 
 
 def set_num_threads(num_parameters: int) -> int:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ def load_for_training(
     spec: JobSpec, model_dir: Path, device: Device
 ) -> PreTrainedModel | PeftModel:
     """The base model with what the method trains, ready for the loop."""
-    check_method(spec.method, device)
     set_up_backend(device)
     model = _load(spec.method, model_dir, device)
     # Gemma 4 says False here, and gradient accumulation would then weigh short rows too much.
@@ -46,24 +44,6 @@ def load_for_training(
         return model
     check_targets(model, spec.lora_target_pattern)
     return get_peft_model(model, lora_config(spec))
-
-
-def check_method(method: str, device: Device) -> None:
-    """Raise JobFailed if this machine cannot do it; called before anything is loaded."""
-    if method != "qlora":
-        return
-    if device.name != "cuda":
-        raise JobFailed(
-            "trainer_error",
-            "qlora needs a CUDA GPU, and this machine has none: its four-bit weights save the "
-            "memory of a GPU. Use the method lora here, or hardware with a GPU.",
-        )
-    if find_spec("bitsandbytes") is None:
-        raise JobFailed(
-            "trainer_error",
-            "qlora needs the package bitsandbytes, which is not installed: "
-            "install trainer_image/requirements-gpu.txt.",
-        )
 
 
 def _load(method: str, model_dir: Path, device: Device) -> PreTrainedModel:

@@ -14,7 +14,7 @@ from . import __version__
 from .artifacts import Artifact, list_artifacts, save_model
 from .base_models import BaseModel, ensure, models_dir_from_environment
 from .data import Examples, load_examples
-from .device import Device, pick_device, prepare_environment
+from .device import Device, check_method, pick_device, prepare_environment
 from .errors import Stopped, as_job_failure
 from .reporter import CLOSE_SECONDS, Reporter
 from .secret_text import SecretText
@@ -89,6 +89,8 @@ class JobRun:
     def _work(self) -> dict[str, Any]:
         """Fetch, train, save and upload. Returns the fields of the `completed` report."""
         prepare_environment(offline=self.spec.model_source != "huggingface")
+        device = pick_device()
+        check_method(self.spec.method, device)
         model_dir = self._fetch_model()
 
         from transformers import AutoTokenizer  # heavy: the first report is out by now
@@ -99,7 +101,6 @@ class JobRun:
         from .sft import train  # heavier still: loads torch, peft and trl
 
         self.stop.check()
-        device = pick_device()
         result = train(
             self.spec,
             model_dir,
