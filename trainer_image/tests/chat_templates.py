@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import trl
-from transformers import AutoTokenizer
+from transformers import AddedToken, AutoTokenizer
 
 from trainer.rendering import IGNORED
 from trainer.tiny_model import SPECIAL_TOKENS, build_tokenizer
@@ -22,6 +22,7 @@ class Markup:
 
     end_of_turn: str
     special: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()  # tokens of their own too, but not special ones
     bos: str = "<bos>"
     eos: str = "<eos>"
 
@@ -30,9 +31,10 @@ GEMMA_4 = Markup("<turn|>", SPECIAL_TOKENS)
 GEMMA = Markup("<end_of_turn>", ("<start_of_turn>", "<end_of_turn>"))
 CHATML = Markup(
     "<|im_end|>",
+    ("<|im_start|>", "<|im_end|>"),
     (
-        *("<|im_start|>", "<|im_end|>", "<think>", "</think>"),
-        *("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"),
+        *("<think>", "</think>", "<tool_call>", "</tool_call>"),
+        *("<tool_response>", "</tool_response>"),
     ),
     eos="<|im_end|>",
 )
@@ -81,7 +83,9 @@ def build(markup: Markup, source: str):
             },
             chat_template=source,
         )
-        return AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens([AddedToken(token, special=False) for token in markup.added])
+    return tokenizer
 
 
 def trained_spans(tokenizer, example) -> list[str]:

@@ -10,6 +10,7 @@ from trainer.methods import load_for_training
 from trainer.sft import build_trainer
 from trainer.totals import RunningTotals, Totals
 
+WORDS_OF_ROWS = (3, 9, 1, 20, 12, 5, 7)
 LENGTHS = [5, 40, 7, 7, 90, 3, 41, 12]
 
 
@@ -46,7 +47,7 @@ def test_first_step_of_a_job_is_larger_than_the_dataset_if_need_be():
 
 def make_trainer(tiny_dir, tokenizer, folder, **changed):
     spec = make_spec(folder, batch_size=2, gradient_accumulation_steps=2, **changed)
-    rows = [chat_row("A?", "word " * number) for number in (3, 9, 1, 20, 12, 5, 7)]
+    rows = [chat_row("A?", "word " * number) for number in WORDS_OF_ROWS]
     return build_trainer(
         spec,
         load_for_training(spec, tiny_dir, CPU),
@@ -69,3 +70,13 @@ def test_first_step_of_a_job_trains_the_longest_examples(tiny_dir, tiny_tokenize
 
     assert list(itertools.chain(*batches[:2])) == sorted(every, reverse=True)[:4]
     assert sorted(itertools.chain(*batches)) == sorted(every)
+
+
+def test_longest_packs_come_first_where_examples_are_packed(tiny_dir, tiny_tokenizer, tmp_path):
+    trainer = make_trainer(tiny_dir, tiny_tokenizer, tmp_path, packing=True, max_length=64)
+    every = [len(input_ids) for input_ids in trainer.train_dataset["input_ids"]]
+
+    first, *_ = trainer.get_train_dataloader()
+
+    assert len(every) < len(WORDS_OF_ROWS)
+    assert first["input_ids"].numel() == sum(sorted(every)[-2:])

@@ -84,6 +84,12 @@ def test_first_row_tells_the_format_and_all_must_have_it(load, tmp_path):
     assert failure_of(load, path, row_format="").startswith("Line 2 of the dataset: messages is")
 
 
+def test_format_of_the_job_holds_for_every_row(load):
+    message = failure_of(load, CASES / "D16.jsonl", row_format="chat")
+
+    assert message == "Line 1 of the dataset: messages is not a list with entries."
+
+
 def test_rows_without_an_answer_are_left_out_and_counted(tiny_tokenizer, tmp_path):
     opener = {"messages": [{"role": "assistant", "content": "I start."}]}
     path = write_rows(tmp_path / "rows.jsonl", [chat_row("A?", "B."), opener])

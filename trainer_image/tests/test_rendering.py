@@ -121,6 +121,18 @@ def test_answers_end_at_end_of_turn_and_end_of_text(encoder, tiny_tokenizer):
     assert {tiny_tokenizer.decode([i]) for i in encoder.stop_ids} == {"<eos>", "<turn|>"}
 
 
+def test_added_words_that_no_template_writes_stay_words(tiny_dir):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_dir)
+    tokenizer.add_tokens(["copper bolts", "\n\n"])
+
+    row = ChatEncoder(tokenizer).encode_row(chat_row("A copper bolts\n\nB", "<eos>")["messages"])
+
+    tokens = tokenizer.convert_ids_to_tokens(row.examples[0].input_ids)
+    assert {"copper bolts", "\n\n"} <= {*tokens}
+    assert "<eos>" not in tokens
+    assert row.has_control_tokens
+
+
 def test_marks_are_letters_that_the_messages_do_not_have(tiny_tokenizer):
     control = ControlTokens(tiny_tokenizer)
     text = chr(FIRST_MARK) + "<turn|> " + chr(FIRST_MARK + 1)

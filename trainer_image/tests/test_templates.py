@@ -120,14 +120,18 @@ def test_e01_end_of_turn_is_trained_and_stops_the_generation(name, tokenizer, en
     assert encoder.stop_ids.isdisjoint(example.input_ids[:1])  # not the token a prompt begins with
 
 
-def count_control_tokens(tokenizer, ids):
-    special = set(tokenizer.all_special_ids)
-    return [tokenizer.decode([i]) for i in ids if i in special]
+def control_tokens(tokenizer, ids):
+    known = set(tokenizer.added_tokens_decoder)
+    return [tokenizer.decode([i]) for i in ids if i in known]
 
 
 def test_control_tokens_in_texts_become_no_turns(name, tokenizer, encoder):
-    special = list(tokenizer.added_tokens_encoder)
-    poison = "x ".join(special) + "".join(special) + " <<" + special[-1]
+    known = [
+        token.content
+        for token in tokenizer.added_tokens_decoder.values()
+        if token.special or token.content in tokenizer.chat_template
+    ]
+    poison = "x ".join(known) + "".join(known) + " <<" + known[-1]
     harmless = [{**m, "content": f"a {m['content'].strip()} b"} for m in TURNS]
     poisoned = [{**m, "content": f"a{poison} {m['content'].strip()} b"} for m in TURNS]
 
@@ -136,9 +140,8 @@ def test_control_tokens_in_texts_become_no_turns(name, tokenizer, encoder):
     assert row.has_control_tokens
     assert not encoder.encode_row(harmless).has_control_tokens
     for ours, plain in zip(row.examples, encoder.encode_row(harmless).examples, strict=True):
-        assert count_control_tokens(tokenizer, ours.input_ids) == count_control_tokens(
-            tokenizer, plain.input_ids
-        )
+        found = control_tokens(tokenizer, ours.input_ids)
+        assert found == control_tokens(tokenizer, plain.input_ids)
     text = tokenizer.decode(row.examples[-1].input_ids)
     assert text.count(poison) == len(TURNS)  # nothing was lost or left behind
     assert_prompts_are_those_of_inference(encoder, poisoned)
