@@ -212,6 +212,6 @@ def test_memory_that_is_not_there_is_named_with_the_step_and_what_to_change(tiny
     os.waitpid(child, 0)
 
     said = (tmp_path / "failure").read_text()
-    assert said.startswith("out_of_memory: The memory was not enough for step 1: lower batch_size ")
-    assert "(now 64)" in said
+    assert said.startswith("out_of_memory: The memory was not enough after 0 finished steps: lower")
+    assert "batch_size (now 64)" in said
     assert "max_length (now 256)" in said

@@ -134,3 +134,30 @@ def test_every_checkpoint_leads_to_the_same_end(tiny_dir, tmp_path):
         assert resumed["start"] == step
         assert resumed["weights"] == whole["weights"]
         assert resumed["numbers"] == whole["numbers"]
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_a_run_that_was_over_but_for_its_upload_trains_no_step_again(tiny_dir, tmp_path, method):
+    settings = WITH_EVALUATION | {"num_train_steps": 5, "method": method, "learning_rate": 0.001}
+    first = outcome(fine_tune(tiny_dir, tmp_path, **settings))
+
+    again = fine_tune(tiny_dir, tmp_path, **settings)
+
+    assert again.reports.of_type("progress") == []
+    found = outcome(again)
+    assert found["start"] == 5
+    assert found["weights"] == first["weights"]
+    assert found["numbers"] == first["numbers"]
+
+
+def test_another_job_resumes_only_what_was_made_as_it_is(tiny_dir, tmp_path):
+    first = fine_tune(tiny_dir, tmp_path / "first", num_train_steps=2)
+    resume = {"resume_from": first.spec.checkpoint_dir, "num_train_steps": 4}
+
+    other = fine_tune(tiny_dir, tmp_path / "other", lora_rank=4, **resume)
+
+    (warning,) = other.reports.of_type("warning")
+    assert warning["code"] == "checkpoint_skipped"
+    assert "lora_rank is 8 there and 4 here" in warning["message"]
+    assert "resumed_from_step" not in other.reports.of_type("status")[0]
+    assert [one["step"] for one in other.reports.of_type("progress")] == [1, 2, 3, 4]

@@ -66,8 +66,8 @@ class Keeper:
         for step, path in folders(directory):
             try:
                 checkpoint = read_checkpoint(path)
-                if step >= self._num_train_steps:
-                    continue  # it leaves nothing to do
+                if step > self._num_train_steps:
+                    continue  # of a longer run
                 different = differences(checkpoint, self._made_of)
                 if different:
                     self._skip(path, f"it belongs to another run: {different}")

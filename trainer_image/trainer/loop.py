@@ -40,6 +40,10 @@ class CountingTrainer(SFTTrainer):
         self._validation = validation
         self.add_callback(progress)
 
+    def restore(self, checkpoint: Path) -> None:
+        """Take the weights of a checkpoint, with no step to follow."""
+        self._load_from_checkpoint(str(checkpoint))
+
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> LongestFirst:
         """The longest examples in the first step; then each epoch in an order of its own."""
         rows = self.train_dataset if train_dataset is None else train_dataset
@@ -73,7 +77,8 @@ class CountingTrainer(SFTTrainer):
         """The loss of one batch: input_ids, labels (B, T) int64, -100 where there is no loss."""
         if self.args.device.type == "cpu":
             # TRL's fused head saves memory by computing the logits twice, which pays with its
-            # GPU kernel. Without one, plain logits at the labelled positions are much faster.
+            # GPU kernel; there it too takes only the labelled positions. Without that kernel it
+            # takes all of them, and plain logits at the labelled ones are much faster.
             with self.accelerator.autocast():  # of a full fine-tune; nothing happens in others
                 loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
             self._metrics["train"]["mean_token_accuracy"].append(accuracy)

@@ -45,7 +45,6 @@ class ProgressCallback(TrainerCallback):
         self._tokens_at_start = totals.now.tokens
         self._started = time.monotonic()
         self._first_step: tuple[int, float] | None = None  # of this process, and its end
-        self.last_loss: float | None = None
 
     def on_train_begin(
         self,
@@ -89,10 +88,8 @@ class ProgressCallback(TrainerCallback):
     ) -> None:
         if not logs or "loss" not in logs:
             return  # the summary at the end
-        loss = self._totals.close_window()
-        if loss is None:
+        if self._totals.close_window() is None:
             return
-        self.last_loss = loss
         self._reporter.report("progress", **self._fields(state, logs))
         if self._totals.divergence:
             raise JobFailed("diverged", self._totals.divergence)
@@ -123,7 +120,7 @@ class ProgressCallback(TrainerCallback):
         fields: dict[str, Any] = {
             "step": state.global_step,
             "num_train_steps": state.max_steps,
-            "loss": self.last_loss,
+            "loss": totals.last_loss,
             "learning_rate": logs.get("learning_rate"),
             "epoch": state.epoch,
             "grad_norm": self._totals.grad_norm,

@@ -103,7 +103,7 @@ def train(
         steps=end.step,
         tokens=end.tokens,
         final_loss=end.mean_loss,
-        last_loss=progress.last_loss,
+        last_loss=end.last_loss,
         best=best,
         stopped_early_at=end.step if end.step < spec.num_train_steps else None,
     )
@@ -111,17 +111,21 @@ def train(
 
 def _run(trainer: CountingTrainer, spec: JobSpec, checkpoint: Checkpoint | None) -> None:
     """All steps that are left. Says of a lack of memory when it came and what to change."""
+    if checkpoint and checkpoint.totals.step >= spec.num_train_steps:
+        # The last run was over but for its upload; the loop would do one step more.
+        trainer.restore(checkpoint.path)
+        return
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        values, step = spec.hyperparams, trainer.state.global_step + 1
+        values = spec.hyperparams
         raise JobFailed(
             "out_of_memory",
-            f"The memory was not enough for step {step}: lower batch_size (now "
-            f"{values.batch_size}) and raise gradient_accumulation_steps instead, or lower "
-            f"max_length (now {values.max_length}). ({first_line(error)})",
+            f"The memory was not enough after {trainer.state.global_step} finished steps: lower "
+            f"batch_size (now {values.batch_size}) and raise gradient_accumulation_steps instead, "
+            f"or lower max_length (now {values.max_length}). ({first_line(error)})",
         ) from error
 
 

@@ -26,6 +26,7 @@ class Totals:
     step: int = 0
     tokens: int = 0
     loss_sum: float = 0.0  # of the loss of every optimizer step
+    last_loss: float | None = None  # of the last progress report
     unreported: tuple[float, ...] = ()  # losses of the steps since the last progress report
     first_losses: tuple[float, ...] = ()
     recent_losses: tuple[float, ...] = ()
@@ -121,8 +122,11 @@ class RunningTotals:
     def close_window(self) -> float | None:
         """The mean loss of the steps since the last call; None if there was no step."""
         window = self.read().unreported
-        self.now = replace(self.now, unreported=())
-        return math.fsum(window) / len(window) if window else None
+        if not window:
+            return None
+        loss = math.fsum(window) / len(window)
+        self.now = replace(self.now, last_loss=loss, unreported=())
+        return loss
 
     def warning(self, *, is_over: bool = False) -> str:
         """One sentence, once in a run, if the loss does not do what training is for."""
