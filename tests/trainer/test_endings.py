@@ -1,5 +1,6 @@
 """How jobs end when they do not simply complete."""
 
+import json
 import signal
 
 import pytest
@@ -93,6 +94,42 @@ def test_diverged_job_keeps_its_last_good_checkpoint_and_says_so(make_job):
     assert progress[-1]["loss"] is None
     assert progress[-1]["nonfinite"] == "nan"
     assert "not a finite number twice in a row" in job.events[-1]["error"]
+
+
+def test_job_whose_weights_have_no_effect_fails_and_uploads_nothing(make_job, control_plane):
+    job = make_job(
+        ROWS,
+        num_train_steps=2,
+        hyperparams={"learning_rate": 1e-12},
+        callback_url=control_plane.callback_url,
+        uploads=control_plane.uploads_url,
+    )
+
+    assert job.run() == 1
+    assert job.statuses == ["running", "training", "failed"]
+    assert job.events[-1]["reason"] == "artifact_invalid"
+    assert "have no effect" in job.events[-1]["error"]
+    assert control_plane.files == {}
+
+
+def test_job_with_held_out_rows_stops_early_and_hands_over_the_best_weights(make_job):
+    pairs = [(f"What is the code of box {n}?", f"{n * 7919 % 10_000:04d}") for n in range(12)]
+    job = make_job(
+        chat_rows(*pairs),
+        num_train_steps=60,
+        hyperparams={"eval_fraction": 0.3, "eval_steps": 4, "early_stopping_patience": 2},
+    )
+
+    assert job.run() == 0
+    completed, evals = job.events[-1], job.of_type("eval")
+    best = min(evals, key=lambda one: one["eval_loss"])
+    assert completed["status"] == "completed"
+    assert completed["stopped_early_at"] == evals[-1]["step"] < 60
+    assert completed["best_step"] == best["step"] == evals[-3]["step"]
+    assert round(completed["best_eval_loss"], 4) == round(best["eval_loss"], 4)
+    training = json.loads((job.folder / "output" / "training.json").read_text())
+    assert training["result"]["best_step"] == best["step"]
+    assert job.of_type("warning") == []
 
 
 def test_job_ends_when_its_time_is_over(make_job):

@@ -33,6 +33,16 @@ def test_loss_falls_and_is_summed_up(finished):
     assert completed["params"]["seed"] == 7
 
 
+def test_the_saved_files_are_proved_to_change_the_model(finished):
+    job, plane = finished
+    effect = job.events[-1]["effect"]
+
+    assert effect["max_logit_difference"] > 100 * effect["needed_difference"]
+    assert effect["tuned_loss"] < 0.1 * effect["base_loss"]
+    assert json.loads(plane.files["training.json"])["result"]["effect"] == effect
+    assert "change the loss on 3 training examples" in job.log
+
+
 def test_control_plane_has_every_report_once_and_in_order(finished):
     job, plane = finished
 
