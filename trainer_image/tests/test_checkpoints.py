@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from in_process import Reports, make_spec
 
 from trainer.checkpoints import (
@@ -198,6 +199,27 @@ def test_two_checkpoints_are_kept_and_the_best_weights_that_they_need(spec, repo
     files = tmp_path.joinpath("checkpoints", "checkpoint-30").iterdir()
     size = sum(path.stat().st_size for path in files if path.name != "complete.json")
     assert reports.all[-1]["size_bytes"] == size
+
+
+def test_a_lack_of_memory_is_no_lack_of_room(spec, reports):
+    def take_too_much(folder):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        Keeper(spec, reports).write(take_too_much, Totals(step=10), NONE_YET, None)
+
+    assert reports.all == []
+
+
+def test_a_folder_that_cannot_be_made_costs_its_checkpoints_only(tmp_path, reports):
+    (tmp_path / "a-file").write_text("")
+    spec = make_spec(tmp_path, checkpoint_dir=str(tmp_path / "a-file" / "checkpoints"))
+
+    Keeper(spec, reports).write(fill, Totals(step=10), NONE_YET, None)
+
+    (message,) = messages(reports)
+    assert message.startswith("The checkpoint of step 10 could not be kept")
+    assert message.endswith("it resumes from the start.")
 
 
 def test_another_jobs_checkpoint_brings_its_best_weights_along(spec, reports, tmp_path):

@@ -4,13 +4,15 @@ import shutil
 
 import pytest
 import torch
-from in_process import CPU, chat_row, fine_tune
+from in_process import CPU, chat_row, encode_rows, fine_tune
 from safetensors.torch import load_file, save_file
 
 from trainer.artifacts import save_model
 from trainer.device import Device
-from trainer.effect import measure_effect
+from trainer.effect import ask_base, measure_effect
 from trainer.errors import JobFailed, Stopped
+from trainer.loading import load_model
+from trainer.rendering import Encoded
 
 WEIGHTS = "adapter_model.safetensors"
 FULL = {"method": "full", "learning_rate": 0.001}
@@ -151,6 +153,17 @@ def test_a_stop_is_heard_while_the_effect_is_measured(finish):
 
     with pytest.raises(Stopped):
         finish(check=stop, num_train_steps=1)
+
+
+def test_examples_without_a_token_to_predict_are_passed_over(tiny_dir, tiny_tokenizer):
+    model = load_model(tiny_dir, dtype=torch.float32)
+    good = encode_rows(tiny_tokenizer).encoded[0]
+    single = Encoded([5], [5])
+
+    assert len(ask_base(model, [single, good, single], check=nothing).examples) == 1
+    with pytest.raises(JobFailed, match="No example holds a token") as failure:
+        ask_base(model, [single], check=nothing)
+    assert failure.value.reason == "dataset_invalid"
 
 
 def test_of_long_answers_only_the_first_tokens_are_compared(tiny_dir, tmp_path):

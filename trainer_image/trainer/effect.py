@@ -70,18 +70,23 @@ def ask_base(
     model: PreTrainedModel | PeftModel, examples: Sequence[Encoded], *, check: Callable[[], None]
 ) -> BaseAnswers:
     """Ask the model before its first step; a fresh adapter is exactly no change."""
-    chosen = [_shortened(example) for example in examples[:: _stride(examples)]][:NUM_EXAMPLES]
+    # A first token is predicted by nothing: without another label there is no answer to compare.
+    usable = [example for example in examples if _places(example)]
+    if not usable:
+        raise JobFailed("dataset_invalid", "No example holds a token that could be predicted.")
+    stride = max(1, len(usable) // NUM_EXAMPLES)
+    chosen = [_shortened(example) for example in usable[::stride][:NUM_EXAMPLES]]
     return BaseAnswers(chosen, _logits(model, chosen, check=check), model.dtype)
 
 
-def _stride(examples: Sequence[Encoded]) -> int:
-    return max(1, len(examples) // NUM_EXAMPLES)
+def _places(example: Encoded) -> list[int]:
+    """Where the tokens stand that are to be predicted."""
+    return [i for i, label in enumerate(example.labels) if i and label != IGNORED]
 
 
 def _shortened(example: Encoded) -> Encoded:
     """Up to the last of the answer positions that are compared; what follows changes nothing."""
-    places = [i for i, label in enumerate(example.labels) if i and label != IGNORED]
-    end = places[:NUM_POSITIONS][-1] + 1
+    end = _places(example)[:NUM_POSITIONS][-1] + 1
     return Encoded(example.input_ids[:end], example.labels[:end])
 
 

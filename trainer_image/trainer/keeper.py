@@ -150,7 +150,8 @@ class Keeper:
         return size_bytes
 
     def _failure(self, what: str, error: Exception) -> str:
-        free_mib = shutil.disk_usage(self._directory).free // MIB
+        there = next(path for path in (self._directory, *self._directory.parents) if path.exists())
+        free_mib = shutil.disk_usage(there).free // MIB
         kept = [step for step, _ in folders(self._directory)]
         then = f"from step {kept[0]}" if kept else "from the start"
         return (

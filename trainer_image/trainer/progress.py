@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .totals import RunningTotals
 
 GIB = 2**30
+KEPT_LOGS = 1000
 
 
 class ProgressCallback(TrainerCallback):
@@ -86,6 +87,8 @@ class ProgressCallback(TrainerCallback):
         logs: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
+        # All of it is reported; kept here it would grow with every step, in each checkpoint too.
+        del state.log_history[:-KEPT_LOGS]
         if not logs or "loss" not in logs:
             return  # the summary at the end
         if self._totals.close_window() is None:
