@@ -51,8 +51,13 @@ def tuned(request, family_dir, tmp_path_factory):
     )
 
 
-def ask(models_dir, tuned, question, adapter_dir):
-    return Generator(models_dir).answer(
+@pytest.fixture(scope="module")
+def generator(models_dir):
+    return Generator(models_dir)
+
+
+def ask(generator, tuned, question, adapter_dir):
+    return generator.answer(
         Question(
             base=tuned.family.base,
             messages=[{"role": "user", "content": question}],
@@ -110,12 +115,12 @@ def test_saved_adapter_gives_the_logits_of_the_trained_model(tuned, models_dir):
     assert (loaded - plain).abs().max() > 0.1
 
 
-def test_answers_are_those_that_were_trained_and_end_with_their_turn(tuned, models_dir):
+def test_answers_are_those_that_were_trained_and_end_with_their_turn(tuned, generator):
     for question, answer in PAIRS:
-        told = ask(models_dir, tuned, question, tuned.output)
+        told = ask(generator, tuned, question, tuned.output)
         assert (told.response.strip(), told.finish_reason) == (answer, "stop")
 
-    assert ask(models_dir, tuned, PAIRS[0][0], None).response.strip() != PAIRS[0][1]
+    assert ask(generator, tuned, PAIRS[0][0], None).response.strip() != PAIRS[0][1]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

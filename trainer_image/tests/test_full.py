@@ -8,16 +8,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 from families import FAMILIES
-from in_process import CPU, PAIRS, ROWS, encode_rows, fine_tune
+from in_process import CPU, PAIRS, ROWS, encode_rows, fine_tune, make_spec
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer.adapters import AdapterInvalid
 from trainer.artifacts import save_model
 from trainer.device import Device
+from trainer.errors import JobFailed
 from trainer.full_models import INDEX, WEIGHTS, is_full_model, load_full_model
 from trainer.generation import Generator, Listener, Question
-from trainer.methods import TOWER
+from trainer.methods import TOWER, load_for_training
+from trainer.sft import build_trainer
+from trainer.totals import RunningTotals, Totals
 from trainer.warm_models import WarmModels
 
 STEPS = 25
@@ -134,6 +137,26 @@ def test_trap_a_resumed_full_fine_tune_loads_its_own_weights(family_dir, tmp_pat
 
     rest = {step: loss for step, loss in whole.reports.losses().items() if step > 3}
     assert resumed.reports.losses() == rest
+
+
+def test_trap_a_checkpoint_that_lacks_weights_is_not_resumed_from_the_base(family_dir, tmp_path):
+    """transformers only logs which weights it did not find."""
+    spec = make_spec(tmp_path, method="full")
+    tokenizer = AutoTokenizer.from_pretrained(family_dir("llama"))
+    trainer = build_trainer(
+        spec,
+        load_for_training(spec, family_dir("llama"), CPU),
+        tokenizer=tokenizer,
+        examples=encode_rows(tokenizer),
+        device=CPU,
+        totals=RunningTotals(Totals()),
+    )
+    weights = load_file(family_dir("llama") / WEIGHTS)
+    del weights["model.norm.weight"]
+    save_file(weights, tmp_path / WEIGHTS)
+
+    with pytest.raises(JobFailed, match=r"lacks 1 weights.*model\.norm\.weight"):
+        trainer._load_from_checkpoint(str(tmp_path))
 
 
 def test_trap_small_updates_of_bfloat16_weights_are_not_lost(family_dir, tmp_path):

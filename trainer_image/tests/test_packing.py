@@ -1,4 +1,4 @@
-"""Examples that share a row do not see each other, and count as they would alone."""
+"""Examples that share a row do not see each other, and padding is neither seen nor counted."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from trl import SFTTrainer
 
 from trainer.label_loss import loss_at_labels
 from trainer.methods import load_for_training
-from trainer.packing import SAFE_KINDS, count_tokens, why_not_packed
+from trainer.packing import SAFE_KINDS, count_tokens, why_not_packed, without_mask
 from trainer.rendering import IGNORED
 from trainer.sft import build_trainer
 from trainer.totals import RunningTotals, Totals
@@ -20,9 +20,8 @@ MAX_LENGTH = 200
 
 
 def make_trainer(model_dir, family, folder, **changed):
-    spec = make_spec(
-        folder, packing=True, lora_target_pattern=family.targets, max_length=MAX_LENGTH, **changed
-    )
+    values = {"packing": True, "lora_target_pattern": family.targets, "max_length": MAX_LENGTH}
+    spec = make_spec(folder, **values | changed)
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
     return build_trainer(
         spec,
@@ -99,6 +98,46 @@ def test_loss_and_tokens_of_a_step_are_those_without_packing(family_dir, tmp_pat
     for step, loss in plain.reports.losses().items():
         assert packed.reports.losses()[step] == pytest.approx(loss, abs=1e-4)
     assert not packed.reports.of_type("warning")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_padding_needs_no_mask(family_dir, tmp_path, monkeypatch, name):
+    """Loss and gradients of a padded batch are the same, and attention is given no mask.
+
+    Gemma 4's unified class makes one in any case, for images that it might be given.
+    """
+    seen = []
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def watched(*args, attn_mask=None, **kwargs):
+        seen.append(attn_mask is not None)
+        return attention(*args, attn_mask=attn_mask, **kwargs)
+
+    trainer = make_trainer(family_dir(name), FAMILIES[name], tmp_path, packing=False, batch_size=6)
+    batch = next(iter(trainer.get_train_dataloader()))
+    for weight_name, weight in trainer.model.named_parameters():
+        if "lora_B" in weight_name:  # else zero, and with it half of the gradients
+            torch.nn.init.normal_(weight, std=0.1)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+
+    masked = gradients_of(trainer, dict(batch))
+    plain = gradients_of(trainer, without_mask(batch))
+
+    assert not batch["attention_mask"].all()
+    half = len(seen) // 2
+    assert seen == [True] * half + [name == "gemma4-unified"] * half
+    assert plain[0] == pytest.approx(masked[0], abs=1e-5)
+    assert (plain[1] - masked[1]).norm() / masked[1].norm() < 1e-5
+
+
+def gradients_of(trainer, batch):
+    """TRL's loss of a batch and its gradients."""
+    loss = SFTTrainer.compute_loss(trainer, trainer.model.train(), batch)
+    loss.backward()
+    wanted = [p for p in trainer.model.parameters() if p.requires_grad]
+    flat = torch.cat([p.grad.flatten() for p in wanted])
+    trainer.model.zero_grad()
+    return loss.item(), flat
 
 
 def test_padding_of_a_packed_row_is_not_counted():

@@ -12,7 +12,7 @@ from trl import SFTTrainer
 from .batches import LongestFirst
 from .errors import JobFailed
 from .label_loss import loss_at_labels
-from .packing import count_tokens
+from .packing import count_tokens, without_mask
 from .schedule import make_schedule
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class CountingTrainer(SFTTrainer):
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
         """The loss of one batch: input_ids, labels (B, T) int64, -100 where there is no loss."""
+        num_tokens = count_tokens(inputs)
+        inputs = without_mask(inputs)
         if self.args.device.type == "cpu":
             # TRL's fused head saves memory by computing the logits twice, which pays with its
             # GPU kernel; there it too takes only the labelled positions. Without that kernel it
@@ -84,7 +86,7 @@ class CountingTrainer(SFTTrainer):
             self._metrics["train"]["mean_token_accuracy"].append(accuracy)
         else:
             loss = super().compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
-        self._totals.add(loss, num_tokens=count_tokens(inputs))
+        self._totals.add(loss, num_tokens=num_tokens)
         return loss
 
     def _get_grad_norm(

@@ -1,11 +1,12 @@
-"""Where several examples may share a row, and what is counted in such a row."""
+"""How a batch is laid out: where examples may share a row, what is padding, what it costs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
 # Kinds of model in which examples that share a row were shown not to see each other
@@ -39,3 +40,20 @@ def count_tokens(inputs: dict[str, torch.Tensor]) -> int:
     position = inputs["position_ids"]
     # An example has at least two tokens, so each has one at position 1; their first ones are 0.
     return int((position > 0).sum() + (position == 1).sum())
+
+
+def without_mask(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same batch without its mask for padding: attention that need not read one is faster.
+
+    Exact, because all padding is to the right, where no token of a causal model looks, and has no
+    label. With a mask PyTorch leaves its fastest kernels, at Gemma's head size by 5.6 to 8.8 times
+    (unsloth #11102); on a CPU it is 3 % of a step. TRL wants positions instead:
+
+    position_ids    (B, T) int64, 0 to T-1 in each row
+    """
+    if "attention_mask" not in inputs:
+        return inputs
+    others = {name: value for name, value in inputs.items() if name != "attention_mask"}
+    rows, length = inputs["input_ids"].shape
+    positions = torch.arange(length, device=inputs["input_ids"].device)
+    return others | {"position_ids": positions.expand(rows, length)}
