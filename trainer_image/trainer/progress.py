@@ -111,6 +111,18 @@ class ProgressCallback(TrainerCallback):
             # A checkpoint from here would leave nothing to do for the run that resumes it.
             control.should_save = False
 
+    def report_restored(self, num_train_steps: int) -> None:
+        """Say where a run stands that has no step left to do: a new job has said nothing yet."""
+        totals = self._totals.now
+        self._reporter.report(
+            "progress",
+            step=totals.step,
+            num_train_steps=num_train_steps,
+            loss=None if totals.last_loss is None else round_to(totals.last_loss),
+            tokens=totals.tokens,
+            seconds_left=0.0,
+        )
+
     def warn_of_loss(self, *, is_over: bool = False) -> None:
         """Say once if the loss does not fall."""
         message = self._totals.warning(is_over=is_over)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transformers import PrinterCallback, set_seed
 
@@ -81,17 +81,13 @@ def train(
         spec, model, tokenizer=tokenizer, examples=examples, device=device, totals=totals
     )
     trainer.watch(keeper, validation, progress)
-    num_trainable = model.num_parameters(only_trainable=True)
-    print(
-        f"training {num_trainable:,} of {model.num_parameters():,} parameters for "
-        f"{spec.num_train_steps} steps on {device.name} in {device.dtype_name} "
-        f"({device.why}), {threads} threads",
-        flush=True,
-    )
-    if spec.hyperparams.packing and (message := why_not_packed(model)):
-        reporter.report("warning", code="packing_ignored", message=message)
-    reporter.status("training", **_training_fields(spec, num_trainable, device, checkpoint))
-    _run(trainer, spec, checkpoint)
+    _announce(spec, trainer.model, device, checkpoint, threads=threads, reporter=reporter)
+    if checkpoint and checkpoint.totals.step == spec.num_train_steps:
+        # The last run was over but for its upload; the loop would do one step more.
+        trainer.restore(checkpoint.path)
+        progress.report_restored(spec.num_train_steps)
+    else:
+        _run(trainer, spec, checkpoint)
     stop.check()
     progress.warn_of_loss(is_over=True)
     end = totals.read()
@@ -109,12 +105,38 @@ def train(
     )
 
 
+def _announce(
+    spec: JobSpec,
+    model: PreTrainedModel | PeftModel,
+    device: Device,
+    checkpoint: Checkpoint | None,
+    *,
+    threads: int,
+    reporter: Reporter,
+) -> None:
+    """Say what is about to be trained, and from where, in the log and as the status."""
+    num_trainable = model.num_parameters(only_trainable=True)
+    print(
+        f"training {num_trainable:,} of {model.num_parameters():,} parameters for "
+        f"{spec.num_train_steps} steps on {device.name} in {device.dtype_name} "
+        f"({device.why}), {threads} threads",
+        flush=True,
+    )
+    if spec.hyperparams.packing and (message := why_not_packed(model)):
+        reporter.report("warning", code="packing_ignored", message=message)
+    resumed = {"resumed_from_step": checkpoint.totals.step} if checkpoint else {}
+    reporter.status(
+        "training",
+        num_train_steps=spec.num_train_steps,
+        num_trainable_parameters=num_trainable,
+        device=device.name,
+        dtype=device.dtype_name,
+        **resumed,
+    )
+
+
 def _run(trainer: CountingTrainer, spec: JobSpec, checkpoint: Checkpoint | None) -> None:
     """All steps that are left. Says of a lack of memory when it came and what to change."""
-    if checkpoint and checkpoint.totals.step >= spec.num_train_steps:
-        # The last run was over but for its upload; the loop would do one step more.
-        trainer.restore(checkpoint.path)
-        return
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
     except (RuntimeError, MemoryError) as error:
@@ -127,20 +149,6 @@ def _run(trainer: CountingTrainer, spec: JobSpec, checkpoint: Checkpoint | None)
             f"batch_size (now {values.batch_size}) and raise gradient_accumulation_steps instead, "
             f"or lower max_length (now {values.max_length}). ({first_line(error)})",
         ) from error
-
-
-def _training_fields(
-    spec: JobSpec, num_trainable: int, device: Device, checkpoint: Checkpoint | None
-) -> dict[str, Any]:
-    fields = {
-        "num_train_steps": spec.num_train_steps,
-        "num_trainable_parameters": num_trainable,
-        "device": device.name,
-        "dtype": device.dtype_name,
-    }
-    if checkpoint:
-        fields["resumed_from_step"] = checkpoint.totals.step
-    return fields
 
 
 def build_trainer(
