@@ -166,6 +166,23 @@ def test_trap_linear_attention_sees_the_example_before_it(family_dir):
         logits(model, **packed, cu_seq_lens_q=borders)
 
 
+def test_trap_with_a_cache_packed_examples_see_each_other(family_dir):
+    """Why label_loss.py says use_cache=False: the model's own default is to keep one."""
+    model = AutoModelForCausalLM.from_pretrained(family_dir("llama"), dtype=torch.float32).eval()
+    one, other = torch.arange(10, 40), torch.arange(50, 70)
+    packed = {
+        "input_ids": torch.cat([one, other])[None],
+        "position_ids": torch.cat([torch.arange(len(one)), torch.arange(len(other))])[None],
+    }
+
+    alone = logits(model, input_ids=other[None])
+    with torch.inference_mode():
+        cached = model(**packed, use_cache=True).logits[0]
+
+    assert (cached[len(one) :] - alone).abs().max() > 0.1
+    assert (logits(model, **packed)[len(one) :] - alone).abs().max() < 1e-4
+
+
 def test_packing_is_ignored_aloud_where_it_is_not_safe(family_dir, tmp_path):
     values = {"num_train_steps": 2, "lora_target_pattern": FAMILIES["qwen3.5"].targets}
     plain = fine_tune(family_dir("qwen3.5"), tmp_path / "plain", **values)

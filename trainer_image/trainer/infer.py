@@ -41,7 +41,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--state-file", type=Path, help="with --serve: where port and key are put")
     parser.add_argument("--idle-seconds", type=float, default=300.0, help="with --serve")
     parser.add_argument("--model-id", choices=sorted(KNOWN), help="the base model")
-    parser.add_argument("--adapter", type=Path, help="folder of a trained adapter")
+    parser.add_argument("--adapter", type=Path, help="folder of an adapter or a full model")
     parser.add_argument("--prompt", help="what to ask")
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--temperature", type=float, default=0.0)
