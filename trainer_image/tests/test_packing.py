@@ -8,6 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTTrainer
 
 from trainer.label_loss import loss_at_labels
+from trainer.loading import attention_by_part
 from trainer.methods import load_for_training
 from trainer.packing import SAFE_KINDS, count_tokens, why_not_packed, without_mask
 from trainer.rendering import IGNORED
@@ -45,9 +46,13 @@ def logits(model, **inputs):
         return model(**inputs, use_cache=False).logits[0]
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", SAFE)
-def test_packed_examples_have_the_logits_they_have_alone(family_dir, tmp_path, name):
+def test_packed_examples_have_the_logits_they_have_alone(family_dir, tmp_path, name, attention):
     trainer = make_trainer(family_dir(name), FAMILIES[name], tmp_path, batch_size=2)
+    base = trainer.model.get_base_model()
+    has_parts = isinstance(attention_by_part(base.config), dict)
+    base.set_attn_implementation({"text_config": attention} if has_parts else attention)
     batch = next(iter(trainer.get_train_dataloader()))
     model = trainer.model.eval()
 
@@ -56,6 +61,7 @@ def test_packed_examples_have_the_logits_they_have_alone(family_dir, tmp_path, n
     together = logits(model, **inputs)
     alone = torch.cat([logits(model, input_ids=example[None]) for example in examples])
 
+    assert base.config.get_text_config()._attn_implementation == attention
     assert len(examples) > 2
     assert "attention_mask" not in batch
     assert (together - alone).abs().max() < 1e-4
