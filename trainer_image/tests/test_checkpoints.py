@@ -222,6 +222,14 @@ def test_a_folder_that_cannot_be_made_costs_its_checkpoints_only(tmp_path, repor
     assert message.endswith("it resumes from the start.")
 
 
+def test_new_best_weights_replace_those_that_no_checkpoint_needs(spec, reports, tmp_path):
+    keeper = Keeper(spec, reports)
+    for step in (10, 20):
+        assert keeper.write_best(lambda folder: (folder / "w").write_bytes(b"w"), step)
+
+    assert [path.name for path in tmp_path.joinpath("checkpoints").iterdir()] == ["best-20"]
+
+
 def test_another_jobs_checkpoint_brings_its_best_weights_along(spec, reports, tmp_path):
     keeper = Keeper(spec, reports)
     keeper.write_best(lambda folder: (folder / "w").write_bytes(b"best"), 20)

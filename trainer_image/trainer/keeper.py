@@ -130,7 +130,10 @@ class Keeper:
         size_bytes = self._try(
             lambda: write_folder(folder, fill), f"The best weights, of step {step},"
         )
-        return size_bytes is not None
+        if size_bytes is None:
+            return False
+        self._drop_old(Best(step))  # room for the checkpoint that may follow
+        return True
 
     def _try(self, write: Callable[[], int], what: str) -> int | None:
         """The size of what was written, or None after a warning, said once until it works again."""
@@ -152,10 +155,13 @@ class Keeper:
     def _failure(self, what: str, error: Exception) -> str:
         there = next(path for path in (self._directory, *self._directory.parents) if path.exists())
         free_mib = shutil.disk_usage(there).free // MIB
+        # torch only says at which byte of its file it noticed.
+        is_unclear = isinstance(error, RuntimeError)
+        why = "a file could not be written" if is_unclear else first_line(error)
         kept = [step for step, _ in folders(self._directory)]
         then = f"from step {kept[0]}" if kept else "from the start"
         return (
-            f"{what} could not be kept ({first_line(error)}; {free_mib} MiB are free). "
+            f"{what} could not be kept ({why}; {free_mib} MiB are free). "
             f"Training goes on; if it is interrupted now, it resumes {then}."
         )
 
