@@ -46,15 +46,11 @@ def test_trap_the_trainer_neither_masks_nor_cuts_on_its_own(tmp_path, device):
 
 
 @DEVICES
-@pytest.mark.parametrize(
-    ("method", "uses_autocast"), [("lora", False), ("qlora", False), ("full", True)]
-)
-def test_only_a_full_fine_tune_computes_in_another_type_than_its_weights(
-    tmp_path, device, method, uses_autocast
-):
+@pytest.mark.parametrize("method", ["lora", "qlora", "full"])
+def test_bfloat16_is_computed_with_where_the_device_has_it(tmp_path, device, method):
     config = build_config(make_spec(tmp_path, method=method), device)
 
-    assert config.bf16 == (uses_autocast and device.dtype == torch.bfloat16)
+    assert config.bf16 == (device.dtype == torch.bfloat16)
     assert not config.fp16
 
 

@@ -64,6 +64,11 @@ class Examples:
             found.append(("thoughts_left_out", message + "the chat template leaves them out"))
         return found
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest example that is trained on."""
+        return max((len(example.input_ids) for example in self.encoded), default=0)
+
     def report(self) -> dict[str, Any]:
         """The fields of the `dataset` report."""
         fields = {
@@ -79,7 +84,7 @@ class Examples:
             "length_p50": _percentile(self.lengths, 50),
             "length_p95": _percentile(self.lengths, 95),
             "length_max": _percentile(self.lengths, 100),
-            "longest": max((len(example.input_ids) for example in self.encoded), default=0),
+            "longest": self.longest,
             "sample": self.sample,
         }
         if self.num_dropped:

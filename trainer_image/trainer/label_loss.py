@@ -30,7 +30,7 @@ def loss_at_labels(
 
     Equal to TRL's loss: the sum over the labels, divided by `num_items_in_batch`.
     """
-    base = _without_adapter_class(model)
+    base = plain_model(model)
     hidden, targets = _labelled(base, inputs)
     logits = _logits(base, hidden)
     num_items = targets.numel() if num_items_in_batch is None else num_items_in_batch
@@ -54,7 +54,7 @@ def sums_at_labels(
     model: PreTrainedModel | PeftModel, inputs: dict[str, torch.Tensor]
 ) -> LabelSums:
     """What a mean over many batches is made of. Holds the logits of few positions at once."""
-    base = _without_adapter_class(model)
+    base = plain_model(model)
     hidden, targets = _labelled(base, inputs)
     loss = torch.zeros((), dtype=torch.float64, device=hidden.device)
     num_right = torch.zeros((), dtype=torch.int64, device=hidden.device)
@@ -70,12 +70,12 @@ def logits_at_labels(
     model: PreTrainedModel | PeftModel, inputs: dict[str, torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits (N, V) float32 and targets (N,) int64 of the labelled positions."""
-    base = _without_adapter_class(model)
+    base = plain_model(model)
     hidden, targets = _labelled(base, inputs)
     return _logits(base, hidden), targets
 
 
-def _without_adapter_class(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+def plain_model(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
     """The model itself; an adapter's layers stay in it."""
     return model.get_base_model() if isinstance(model, PeftModel) else model
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from peft import PeftModel
+from peft.helpers import disable_input_dtype_casting
 from trl import SFTTrainer
 
 from .batches import LongestFirst
@@ -77,15 +78,17 @@ class CountingTrainer(SFTTrainer):
         """The loss of one batch: input_ids, labels (B, T) int64, -100 where there is no loss."""
         num_tokens = count_tokens(inputs)
         inputs = without_mask(inputs)
-        if self.args.device.type == "cpu":
-            # TRL's fused head saves memory by computing the logits twice, which pays with its
-            # GPU kernel; there it too takes only the labelled positions. Without that kernel it
-            # takes all of them, and plain logits at the labelled ones are much faster.
-            with self.accelerator.autocast():  # of a full fine-tune; nothing happens in others
-                loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
-            self._metrics["train"]["mean_token_accuracy"].append(accuracy)
-        else:
-            loss = super().compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
+        # PEFT would cast an adapter's inputs up to float32; autocast casts its weights down.
+        with disable_input_dtype_casting(self.model):
+            if self.args.device.type == "cpu":
+                # TRL's fused head saves memory by computing the logits twice, which pays with
+                # its GPU kernel; there it too takes only the labelled positions. Without that
+                # kernel it takes all of them, and plain logits at the labels are much faster.
+                with self.accelerator.autocast():
+                    loss, accuracy = loss_at_labels(self.model, inputs, num_items_in_batch)
+                self._metrics["train"]["mean_token_accuracy"].append(accuracy)
+            else:
+                loss = super().compute_loss(model, inputs, num_items_in_batch=num_items_in_batch)
         self._totals.add(loss, num_tokens=num_tokens)
         return loss
 

@@ -17,6 +17,8 @@ from .effect import BaseAnswers, ask_base
 from .errors import JobFailed, first_line, is_out_of_memory
 from .evaluation import Validation
 from .keeper import Keeper
+from .label_loss import plain_model
+from .loading import attention_for
 from .loop import CountingTrainer
 from .methods import finish, keep_adapter_exact, load_for_training
 from .packing import why_not_packed
@@ -87,7 +89,8 @@ def train(
         trainer.restore(checkpoint.path)
         progress.report_restored(spec.num_train_steps)
     else:
-        _run(trainer, spec, checkpoint)
+        with attention_for(plain_model(model), device, longest=_longest_row(trainer, examples)):
+            _run(trainer, spec, checkpoint)
     stop.check()
     progress.warn_of_loss(is_over=True)
     end = totals.read()
@@ -133,6 +136,14 @@ def _announce(
         dtype=device.dtype_name,
         **resumed,
     )
+
+
+def _longest_row(trainer: CountingTrainer, examples: Examples) -> int:
+    """Tokens of the longest row of a batch; packing makes one row of a whole batch."""
+    config = trainer.args
+    if config.packing:
+        return config.per_device_train_batch_size * config.max_length
+    return examples.longest
 
 
 def _run(trainer: CountingTrainer, spec: JobSpec, checkpoint: Checkpoint | None) -> None:

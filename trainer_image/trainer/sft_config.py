@@ -47,7 +47,7 @@ def build_config(
         report_to="none",
         optim=choose_optimizer(device, num_trainable),
         **packing_settings(spec, is_packed=is_packed),
-        **precision_settings(spec, device),
+        **precision_settings(device),
         **device_settings(device),
     )
 
@@ -75,14 +75,13 @@ def packing_settings(spec: JobSpec, *, is_packed: bool) -> dict[str, Any]:
     return {"packing": True, "packing_strategy": "bfd", "max_length": spec.hyperparams.max_length}
 
 
-def precision_settings(spec: JobSpec, device: Device) -> dict[str, Any]:
-    """Adapters: bfloat16 weights below, float32 in the adapter, so no autocast is needed.
+def precision_settings(device: Device) -> dict[str, Any]:
+    """Compute in bfloat16 by autocast where the device has it; what trains stays float32.
 
-    A full fine-tune has float32 weights and computes in bfloat16 by autocast: an update of less
-    than 1 part in 256 would be lost in weights of bfloat16.
+    An update of less than 1 part in 256 would be lost in weights of bfloat16. Of an adapter the
+    small matrices are cast for each step then, not the large inputs (see `loop.py`).
     """
-    uses_autocast = spec.method == "full" and device.dtype == torch.bfloat16
-    return {"bf16": uses_autocast, "fp16": False}
+    return {"bf16": device.dtype == torch.bfloat16, "fp16": False}
 
 
 def device_settings(device: Device) -> dict[str, Any]:
