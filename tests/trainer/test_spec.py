@@ -38,7 +38,7 @@ def test_published_fields_hold_no_secret_and_no_folder():
         ({"expires_at": "2026-11-30T23:59:59Z"}, "expired at"),
         ({"expires_at": "soon"}, "not a time"),
         ({"expires_at": "2027-01-01T00:00:00"}, "no time zone"),
-        ({"method": "full"}, "no method 'full'"),
+        ({"method": "dpo"}, "no method 'dpo'"),
         ({"num_train_steps": 0}, "num_train_steps"),
         ({"num_train_steps": True}, "num_train_steps"),
         ({"max_seconds": "7200"}, "max_seconds"),
