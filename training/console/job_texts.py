@@ -9,6 +9,7 @@ from training.console.checkpoint_texts import MISSING, evaluation_text
 from training.event_text import nonfinite_text, number_text
 from training.models import JobEvent, TrainedModel, TrainingJob
 from training.progress import percent_done, seconds_left
+from training.series import number_or_none
 from training.states import JobStatus
 from training.templatetags.gligabao_format import moment
 
@@ -45,6 +46,7 @@ def job_texts(job: TrainingJob, *, db: str) -> dict[str, Any]:
         "silence": f"No news since {moment(job.last_seen_at)}." if job.is_stale else "",
         "attempt": str(job.attempt),
         "evaluation": evaluation_text(job, db=db),
+        "effect": _effect_text(job, db),
         "final_loss": MISSING if job.final_loss is None else number_text(job.final_loss),
         "finished": moment(job.finished_at),
         "model_name": model.name if model else "",
@@ -62,6 +64,19 @@ def _loss_text(job: TrainingJob) -> str:
     if job.last_loss is None:
         return nonfinite_text(job.last_loss_nonfinite) or MISSING
     return number_text(job.last_loss)
+
+
+def _effect_text(job: TrainingJob, db: str) -> str:
+    """What the finished files change on training answers, as the trainer proved it."""
+    said = JobEvent.objects.using(db).filter(run=job, source="trainer", type="status")
+    newest = said.order_by("-seq").first()
+    effect = newest.data.get("effect") if newest else None
+    if not isinstance(effect, dict):
+        return ""
+    before, after = (number_or_none(effect.get(name)) for name in ("base_loss", "tuned_loss"))
+    if before is None or after is None:
+        return ""
+    return f"loss {number_text(before)} with the base model, {number_text(after)} tuned"
 
 
 def _time_left(job: TrainingJob, db: str) -> str:

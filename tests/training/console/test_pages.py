@@ -202,6 +202,29 @@ def test_run_shows_its_checkpoints_and_evaluations(client_as):
     assert [row["step"] for row in rows] == ["20", "10 (best)"]
 
 
+def test_run_shows_what_its_weights_change(client_as):
+    job = make_job()
+    client = client_as("viewer")
+    address = f"/console/jobs/{job.pk}/"
+    assert page_of(client, address).text_of("effect") == ""
+
+    report(job, 0, type="status", status="training")
+    assert page_of(client, address).text_of("effect") == ""
+    effect = {"base_loss": 4.58, "tuned_loss": 0.0231, "max_logit_difference": 12.5}
+    report(job, 1, type="status", status="completed", effect=effect)
+
+    words = "loss 4.58 with the base model, 0.0231 tuned"
+    assert page_of(client, address).text_of("effect") == words
+
+
+@pytest.mark.parametrize("effect", ["yes", {"base_loss": None}, {"tuned_loss": 1}, [1]])
+def test_an_effect_that_is_no_measure_is_left_out(client_as, effect):
+    job = make_job()
+    report(job, 0, type="status", status="completed", effect=effect)
+
+    assert page_of(client_as("viewer"), f"/console/jobs/{job.pk}/").text_of("effect") == ""
+
+
 def test_run_shows_its_model(client_as):
     job = end_job(make_job(), final_model=1)
     model = make_trained_model(run=job, name="tiny-mine")
