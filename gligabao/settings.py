@@ -204,7 +204,7 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_TIME_LIMIT = 3600
-CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+CELERY_BEAT_SCHEDULER = "gligabao.beat:SteadyScheduler"
 CELERY_BEAT_SCHEDULE = {
     # The sweep is what moves every job. A tick that waited is worthless: the next one does
     # the same work.

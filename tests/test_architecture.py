@@ -44,6 +44,7 @@ ROWS = {
     2: [
         "training.providers",
         "gligabao.storage",
+        "gligabao.beat",
         "gligabao.broker",
         "gligabao.file_queue",
         "gligabao.supervisor",
