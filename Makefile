@@ -6,6 +6,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 SEED ?= 1
 PORT ?= 7878
+WALKS ?= 12
 DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
 PYTEST_ARGS_TRAINER ?=
@@ -24,7 +25,8 @@ help:
 	echo "make up       install, then run web, worker and beat until Ctrl-C"
 	echo "make install  everything into .venv (TORCH=... chooses a build of torch)"
 	echo "make test     all tests;  make lint: style, checks, missing migrations"
-	echo "make bench    measurements, printed as tables;  make faults: kills during a job"
+	echo "make bench    measurements, printed as tables"
+	echo "make faults   kills, walks of random faults (WALKS=12 SEED=1), guards taken away"
 
 install: .venv/installed .venv/installed-dev
 
@@ -54,6 +56,8 @@ bench: install
 
 faults: install
 	$(RUN) -m tests.faults.run
+	$(RUN) -m tests.faults.walk --walks $(WALKS) --seed $(SEED)
+	$(RUN) -m tests.faults.guards
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache

@@ -324,7 +324,8 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def _is_fresh(spec_file: Path) -> bool:
     try:
-        return time.time() - spec_file.stat().st_mtime < CLAIM_GRACE
+        # A file of the future is not fresh either: the clock was put back since.
+        return abs(time.time() - spec_file.stat().st_mtime) < CLAIM_GRACE
     except FileNotFoundError:
         return False
 

@@ -96,8 +96,9 @@ def _stop_if_wanted(job: TrainingJob, provider: Provider) -> None:
     """Ask a run that should end to end, and by force when it had its time; again at each look."""
     now = timezone.now()
     asked = job.stop_requested_at is not None
-    force = (asked and now - job.stop_requested_at > FORCE_STOP_AFTER) or (
-        job.outcome_at is not None and now - job.outcome_at > END_BY_FORCE_AFTER
+    # Also when it was asked in the future: then the clock was put back meanwhile.
+    force = (asked and abs(now - job.stop_requested_at) > FORCE_STOP_AFTER) or (
+        job.outcome_at is not None and abs(now - job.outcome_at) > END_BY_FORCE_AFTER
     )
     if not asked and not force:
         return
@@ -162,7 +163,7 @@ def _with_last_lines(error: str, job: TrainingJob, provider: Provider) -> str:
 
 def _is_fresh(job: TrainingJob) -> bool:
     """Submitted so lately that the provider may not have its run in view yet."""
-    return job.submitted_at is not None and timezone.now() - job.submitted_at < NO_LOG_WAIT
+    return job.submitted_at is not None and abs(timezone.now() - job.submitted_at) < NO_LOG_WAIT
 
 
 def _waited_long_enough(job: TrainingJob) -> bool:

@@ -290,6 +290,17 @@ def test_l12_a_stop_is_asked_again_until_it_is_confirmed(play, fake_provider):
         assert (one.job.status, one.job.reason) == ("cancelled", "user_stop")
 
 
+def test_a_stop_is_forced_although_the_clock_was_put_back(play, fake_provider):
+    one = play()
+    one.submit()
+    one.say(*START)
+    one.phase(Phase.RUNNING)
+    with later(seconds=7200):
+        stop(one)
+    one.look()
+    assert fake_provider.stops == [(one.job.provider_job_id, True)]
+
+
 def test_l13_a_job_is_followed_from_its_cursor(play, any_db):
     one = play()
     one.submit()
