@@ -100,8 +100,8 @@ GUARDS = (
     Guard(
         "A clock that was put back stops no beat",
         "gligabao/settings.py",
-        '''CELERY_BEAT_SCHEDULER = "gligabao.beat:SteadyScheduler"\n''',
-        '''CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "schedule")\n''',
+        """CELERY_BEAT_SCHEDULER = "gligabao.beat:SteadyScheduler"\n""",
+        """CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "schedule")\n""",
         ("tests/test_beat.py",),
     ),
 )
