@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import orjson
+from django.db import InterfaceError, OperationalError
 from django.db.models import QuerySet
 from django.http import Http404
 from knox.auth import TokenAuthentication
@@ -22,6 +23,10 @@ logger = logging.getLogger(__name__)
 
 MAX_DEPTH = 64  # of a JSON body; nothing of ours nests deeper than 6
 MAX_LIMIT = 500
+DATABASE_AWAY = {
+    "error": "The database cannot be used now. Try again in a few seconds.",
+    "code": "database_unavailable",
+}
 PLAIN_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -280,6 +285,9 @@ def exception_handler(error: Exception, context: Mapping[str, Any]) -> Response 
         if error.http_status >= 500:
             logger.error("%s: %s", error.code, error.message)
         return Response(error.as_json(), status=error.http_status)
+    if isinstance(error, (OperationalError, InterfaceError)):
+        logger.error("The database cannot be used: %s", error)
+        return Response(DATABASE_AWAY, status=503, headers={"Retry-After": "5"})
     if isinstance(error, Http404):
         return Response({"error": "Not found.", "code": "not_found"}, status=404)
     if isinstance(error, serializers.ValidationError):
