@@ -21,8 +21,9 @@ django.setup()
 from django.conf import settings  # noqa: E402
 
 from gligabao.storage import get_storage  # noqa: E402
+from tests.refold import refold  # noqa: E402
 from training.models import JobEvent, TrainedModel, TrainingJob  # noqa: E402
-from training.projections import FIELDS, Fact, JobState, fold  # noqa: E402
+from training.projections import FIELDS  # noqa: E402
 from training.providers.local_wrapper import TRAINER_FILE, is_living  # noqa: E402
 
 LOG = "events.jsonl"
@@ -61,19 +62,7 @@ def _trainer(folder: Path) -> dict | None:
 
 
 def _fold_claims(job: TrainingJob, events: list[JobEvent]) -> dict[str, bool]:
-    state = JobState()
-    for event in events:
-        state = fold(
-            state,
-            Fact(
-                event.type,
-                event.source,
-                event.attempt,
-                event.position,
-                event.data,
-                event.created_at,
-            ),
-        )
+    state = refold(events)
     other = [name for name in FIELDS if getattr(job, name) != getattr(state, name)]
     return {f"the row is the fold of its events ({', '.join(other)})": not other}
 

@@ -6,10 +6,11 @@ import pytest
 from django.db import IntegrityError, connections, transaction
 
 from tests.factories import end_job, make_job, token_of
+from tests.refold import refold
 from training.contract import parse_report, server_event
 from training.events import append_events
 from training.models import JobAttempt, JobEvent, TrainingJob
-from training.projections import FIELDS, Fact, JobState, fold
+from training.projections import FIELDS
 
 pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 
@@ -26,20 +27,7 @@ def status(seq, word, boot="b1", **data):
 
 
 def refolded(job, db):
-    state = JobState()
-    for event in JobEvent.objects.using(db).filter(run=job).order_by("seq"):
-        state = fold(
-            state,
-            Fact(
-                event.type,
-                event.source,
-                event.attempt,
-                event.position,
-                event.data,
-                event.created_at,
-            ),
-        )
-    return state
+    return refold(JobEvent.objects.using(db).filter(run=job).order_by("seq"))
 
 
 def append(job, *reports, db):
