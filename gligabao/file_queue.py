@@ -21,8 +21,11 @@ class Channel(filesystem.Channel):
         # Sorted by name is sorted by age; what follows the first dot names the queue.
         name = f"{time.monotonic_ns() // 10**6}_{uuid.uuid4()}.{queue}.msg"
         draft = Path(self.data_folder_out) / f".{name}"  # begins with a dot: nobody's queue
-        draft.write_text(json.dumps(payload), encoding="utf-8")
-        draft.replace(draft.with_name(name))
+        try:
+            draft.write_text(json.dumps(payload), encoding="utf-8")
+            draft.replace(draft.with_name(name))
+        finally:
+            draft.unlink(missing_ok=True)  # half written on a full disk, it would stay for good
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
         table = self._exchange_file(exchange)

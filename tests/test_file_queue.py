@@ -1,6 +1,7 @@
 """The queue of files, with several processes at it."""
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,18 @@ def test_queue_that_many_processes_declare_at_once_is_there_for_all(options, tmp
     tables = list((tmp_path / "control").iterdir())
     assert [table.name for table in tables] == ["work.exchange"]
     assert len(json.loads(tables[0].read_text())) == 2
+
+
+def test_full_disk_leaves_no_half_message(options, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Connection("files://localhost", transport_options=options) as connection:
+        queue = connection.SimpleQueue("full")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                queue.put({"load": "x" * 2000})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+        assert list((tmp_path / "queue").iterdir()) == []
+        queue.close()

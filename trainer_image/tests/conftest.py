@@ -1,5 +1,6 @@
 """The trainer as a library: all of its modules, and the models that its tests train."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,15 @@ def tiny_tokenizer(tiny_dir):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(tiny_dir)
+
+
+@pytest.fixture
+def full_disk():
+    """Lets no file grow beyond so many bytes, as a full disk does; None: there is room again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+
+    yield limit
+    limit(None)

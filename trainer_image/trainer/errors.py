@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 OUT_OF_MEMORY_SIGNS = (
     "can't allocate memory",
     "out of memory",
@@ -9,6 +12,8 @@ OUT_OF_MEMORY_SIGNS = (
     "alloc_failed",  # cuBLAS and cuDNN
     "bad_alloc",
 )
+# No room, a used-up quota, or a limit on the size of files.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SpecRefused(Exception):
@@ -38,6 +43,12 @@ def as_job_failure(error: Exception) -> JobFailed:
             "The machine ran out of memory: use a smaller batch_size or max_length, "
             f"or more memory. ({first_line(error)})",
         )
+    if is_disk_full(error):
+        return JobFailed(
+            "trainer_error",
+            f"The disk is full ({first_line(error)}): free some space on it and retry; "
+            "with `resume` it goes on from the last checkpoint.",
+        )
     return JobFailed("trainer_error", f"{type(error).__name__}: {first_line(error)}")
 
 
@@ -48,6 +59,13 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and any(sign in text for sign in OUT_OF_MEMORY_SIGNS)
     )
+
+
+def is_disk_full(error: Exception) -> bool:
+    """The disk takes no more. Safetensors has an error of its own, with the system's words."""
+    if isinstance(error, OSError):
+        return error.errno in DISK_FULL
+    return any(os.strerror(number) in str(error) for number in DISK_FULL)
 
 
 def first_line(error: Exception) -> str:

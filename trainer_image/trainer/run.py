@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from .data import Examples, load_examples
 from .device import Device, check_method, pick_device, prepare_environment
 from .errors import Stopped, as_job_failure
 from .reporter import CLOSE_SECONDS, Reporter
+from .room import Written, write_when_there_is_room
 from .secret_text import SecretText
 from .spec import JobSpec
 from .stop import StopSignal
@@ -111,12 +112,22 @@ class JobRun:
             stop=self.stop,
         )
         summary = self._summary(result, examples)
-        save_model(self.job_dir / OUTPUT, self.spec, model=result.model, tokenizer=tokenizer)
+        self._write(
+            lambda: save_model(
+                self.job_dir / OUTPUT, self.spec, model=result.model, tokenizer=tokenizer
+            )
+        )
         summary["effect"] = self._prove_effect(result, model_dir)
-        files = self._list_files(summary, examples=examples, device=device)
+        files = self._write(lambda: self._list_files(summary, examples=examples, device=device))
         self.stop.check()
         self._upload(files)
         return summary | {"files": [asdict(file) for file in files]}
+
+    def _write(self, write: Callable[[], Written]) -> Written:
+        """A part of the finished model, as soon as the disk has room for it."""
+        return write_when_there_is_room(
+            write, "The trained model", reporter=self.reporter, stop=self.stop
+        )
 
     def _fetch_model(self) -> Path:
         spec = self.spec
