@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -21,19 +21,24 @@ START_SECONDS = 60
 DISK_MIB = 512  # of the small disk: storage leaves 256 MiB free, and some tiny jobs take 100
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @dataclass
 class PostgresCluster:
     """Made with initdb; ends as by a lost power supply. PostgreSQL refuses to run as root."""
 
     folder: Path
-    port: int = 0
+    port: int = field(default_factory=free_port)
 
     @property
     def url(self) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/gligabao"
 
     def make(self) -> None:
-        self.port = free_port()
         self.folder.mkdir(mode=0o700)
         if os.getuid() == 0:
             user = pwd.getpwnam("postgres")
@@ -44,16 +49,21 @@ class PostgresCluster:
             own.execute("CREATE DATABASE gligabao")
 
     def start(self) -> None:
+        if self._is_listening():
+            return
         options = f"-c listen_addresses=127.0.0.1 -p {self.port} -k {self.folder}"
         log = self.folder / "log"
         self._run("pg_ctl", "--wait", f"--log={log}", f"--options={options}", "start")
 
     def stop_at_once(self) -> None:
         """No checkpoint, no good-bye: the next start recovers from the log."""
-        self._run("pg_ctl", "--mode=immediate", "--wait", "stop")
+        if self._is_listening():
+            self._run("pg_ctl", "--mode=immediate", "--wait", "stop")
 
     def kill(self) -> None:
         """kill -9 of the whole cluster; its children end when they notice."""
+        if not self._is_listening():
+            return
         pid = int((self.folder / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not self._is_listening(), START_SECONDS, "PostgreSQL is gone")
@@ -93,7 +103,7 @@ class RedisServer:
     """A server without a file: whoever kills it empties it."""
 
     folder: Path
-    port: int = 0
+    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,7 +111,8 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        self.port = self.port or free_port()
+        if self._answers():
+            return
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         self.process = subprocess.Popen(
             command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -119,7 +130,8 @@ class RedisServer:
         self.process.wait()
 
     def empty(self) -> None:
-        redis.Redis(port=self.port).flushall()
+        if self._answers():
+            redis.Redis(port=self.port).flushall()
 
 
 @dataclass
@@ -154,9 +166,3 @@ class SmallDisk:
 
     def unmount(self) -> None:
         subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
