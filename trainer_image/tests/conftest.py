@@ -1,6 +1,7 @@
 """The trainer as a library: all of its modules, and the models that its tests train."""
 
 import resource
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,30 @@ def tiny_tokenizer(tiny_dir):
     return AutoTokenizer.from_pretrained(tiny_dir)
 
 
+class Disk:
+    """Lets no file grow beyond so many bytes, as a full disk does, until it is freed.
+
+    The test must free it before it ends: what pytest prints may go to a file too.
+    """
+
+    def __init__(self):
+        self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self._limits[1]))
+
+    def free(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._limits)
+
+    @contextmanager
+    def full(self, size):
+        self.fill(size)
+        try:
+            yield
+        finally:
+            self.free()
+
+
 @pytest.fixture
-def full_disk():
-    """Lets no file grow beyond so many bytes, as a full disk does; None: there is room again."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(size):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
-
-    yield limit
-    limit(None)
+def disk():
+    return Disk()

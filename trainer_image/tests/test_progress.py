@@ -154,18 +154,23 @@ def test_a_loss_that_falls_is_not(tiny_dir, tmp_path):
 
 
 @pytest.mark.parametrize("size", [300_000, 1000, 0], ids=["optimizer", "weights", "nothing"])
-def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tiny_dir, tmp_path, full_disk, size):
+def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tiny_dir, tmp_path, disk, size):
     class FillsUp(Reports):
         """The disk is full from the checkpoint of step 2 until after that of step 4."""
 
         def report(self, type, **fields):
             super().report(type, **fields)
             if type == "checkpoint" and fields["step"] == 2:
-                full_disk(size)
+                disk.fill(size)
             if type == "progress" and fields["step"] == 5:
-                full_disk(None)
+                disk.free()
 
-    tuned = fine_tune(tiny_dir, tmp_path, reports=FillsUp(), num_train_steps=6, checkpoint_every=1)
+    try:
+        tuned = fine_tune(
+            tiny_dir, tmp_path, reports=FillsUp(), num_train_steps=6, checkpoint_every=1
+        )
+    finally:
+        disk.free()
 
     assert [one["step"] for one in tuned.reports.of_type("checkpoint")] == [1, 2, 5, 6]
     (warning,) = tuned.reports.of_type("warning")

@@ -33,16 +33,16 @@ def save(tiny_dir, tmp_path):
 
 
 @pytest.mark.parametrize("size", [5000, 10], ids=["weights", "all"])
-def test_a_model_is_kept_as_soon_as_there_is_room(save, full_disk, size):
+def test_a_model_is_kept_as_soon_as_there_is_room(save, disk, size):
     class MakesRoom(Reports):
         def report(self, type, **fields):
             super().report(type, **fields)
-            full_disk(None)
+            disk.free()
 
     reports = MakesRoom()
-    full_disk(size)
 
-    output, files = save(reports)
+    with disk.full(size):
+        output, files = save(reports)
 
     (warning,) = reports.of_type("warning")
     assert warning["code"] == "disk_full"
@@ -52,23 +52,20 @@ def test_a_model_is_kept_as_soon_as_there_is_room(save, full_disk, size):
     assert "training.json" in {file.path for file in files}
 
 
-def test_a_stop_ends_the_wait(save, full_disk, tmp_path):
+def test_a_stop_ends_the_wait(save, disk, tmp_path):
     class Stops(Reports):
         def report(self, type, **fields):
             super().report(type, **fields)
             (tmp_path / "stop").touch()
 
-    full_disk(10)
-
-    with pytest.raises(Stopped):
+    with disk.full(10), pytest.raises(Stopped):
         save(Stops())
 
 
-def test_who_waited_in_vain_is_told_what_to_do(save, full_disk, monkeypatch):
+def test_who_waited_in_vain_is_told_what_to_do(save, disk, monkeypatch):
     monkeypatch.setattr(room, "PATIENCE_SECONDS", 0.05)
-    full_disk(10)
 
-    with pytest.raises(OSError, match=NO_ROOM) as caught:
+    with disk.full(10), pytest.raises(OSError, match=NO_ROOM) as caught:
         save(Reports())
 
     failure = as_job_failure(caught.value)
