@@ -12,6 +12,7 @@ import io
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
@@ -19,9 +20,11 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import resolve_url
 from rest_framework.response import Response
 
 from datasets.api.views import DatasetsView
+from gligabao.access import TRAINER, has_role
 from gligabao.errors import GligabaoError, InvalidRequest, TooLarge
 from gligabao.rest import dumps
 from gligabao.storage.asgi import artifact_app
@@ -32,12 +35,13 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 UPLOAD_PATH = "/v1/gb/training/datasets"
+UPLOAD_PAGE = "/console/datasets/upload/"
 FORM_BYTES = 2**20  # what a form may add to the file in it
 # Of a refused body: so much is heard out, because a sender that is cut off in the middle meets a
 # broken connection instead of our answer.
 HEARD_OUT_BYTES = 16 * 2**20
 
-HEADERS_KEPT = frozenset({"WWW-Authenticate", "Allow"})  # of a view's refusal
+HEADERS_KEPT = frozenset({"WWW-Authenticate", "Allow", "Location"})  # of a view's refusal
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -71,7 +75,7 @@ async def _refusal(scope: Scope) -> Response | None:
 
 
 def _is_upload(scope: Scope) -> bool:
-    return scope["method"] == "POST" and scope["path"] == UPLOAD_PATH
+    return scope["method"] == "POST" and scope["path"] in (UPLOAD_PATH, UPLOAD_PAGE)
 
 
 def _limit(scope: Scope) -> int:
@@ -99,6 +103,8 @@ def _refusal_of_sender(scope: Scope) -> Response | None:
         request = ASGIRequest(scope, io.BytesIO())
         SessionMiddleware(_nothing).process_request(request)
         AuthenticationMiddleware(_nothing).process_request(request)
+        if scope["path"] == UPLOAD_PAGE:
+            return _refusal_of_visitor(request)
         view = DatasetsView()
         view.setup(request)
         view.request = view.initialize_request(request)
@@ -110,6 +116,15 @@ def _refusal_of_sender(scope: Scope) -> Response | None:
         return None
     finally:
         close_old_connections()
+
+
+def _refusal_of_visitor(request: HttpRequest) -> Response | None:
+    """Who may not upload is sent to the login, as by the page itself."""
+    if has_role(request.user, TRAINER):
+        return None
+    login = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': request.get_full_path()})}"
+    data = {"error": "Log in as a trainer to upload.", "code": "not_authenticated"}
+    return Response(data, status=303, headers={"Location": login})
 
 
 def _nothing(request: HttpRequest) -> HttpResponse:

@@ -86,14 +86,17 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "gligabao.security.ContentSecurityPolicyMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "gligabao.compression.PageCompressionMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "gligabao.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gligabao.databases.DatabaseMiddleware",
+    "gligabao.outages.OutageMiddleware",
 ]
 
 ROOT_URLCONF = "gligabao.urls"
@@ -111,6 +114,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "gligabao.console.pages.page_context",
             ],
         },
     },
@@ -240,8 +244,14 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Serves straight from the apps' folders, so that no collectstatic step stands before `up`.
-WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "gligabao.static_files.StaticFiles"},
+}
+# Of two compressed forms the smaller would be sent; gzip is the one that every client knows.
+SERVESTATIC_USE_BROTLI = False
+SERVESTATIC_USE_ZSTD = False
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
 
 # --- Access ----------------------------------------------------------------------------------
 LOGIN_URL = "login"
@@ -297,8 +307,13 @@ EVENTSTREAM_CHANNELMANAGER_CLASS = "training.feed.channels.ChannelManager"
 # --- Time and logs ---------------------------------------------------------------------------
 USE_TZ = True
 TIME_ZONE = "UTC"
-USE_I18N = False
+USE_I18N = True
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_AGE = 365 * 86400
+LANGUAGE_COOKIE_SECURE = IS_HTTPS
 LOG_LEVEL = env_choice(
     "GLIGABAO_LOG_LEVEL",
     default="INFO",

@@ -18,12 +18,18 @@ api = [
     path("schema/page", SchemaPageView.as_view(url_name="schema"), name="schema-page"),
 ]
 
+console = [
+    path("", include("training.console.urls")),
+    path("", include("datasets.console.urls")),
+    path("", include("gligabao.console.urls")),
+]
+
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="console:jobs"), name="home"),
+    path("", RedirectView.as_view(pattern_name="console:overview", query_string=True), name="home"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("v1/", include(api)),
-    path("console/", include(("training.console.urls", "console"))),
+    path("console/", include((console, "console"))),
     path("login/", LoginView.as_view(template_name="login.html"), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
+from django.test import Client
 from rest_framework.test import APIClient
 
 from gligabao.access import ROLES
@@ -45,6 +46,18 @@ def api_as(user_with_role):
         client = APIClient()
         _, token = AuthToken.objects.create(user_with_role(role, name))
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        return client
+
+    return make
+
+
+@pytest.fixture
+def client_as(user_with_role):
+    """Makes browsers that are logged in: client_as("viewer")."""
+
+    def make(role):
+        client = Client(raise_request_exception=False)
+        client.force_login(user_with_role(role))
         return client
 
     return make

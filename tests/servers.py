@@ -36,6 +36,7 @@ class Web:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
+        _collect_static_files(self.env)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gligabao.web", "--port", str(self.port)],
@@ -83,6 +84,16 @@ def start_web(env: Mapping[str, str], log: Path) -> Web:
         web.kill()
         raise
     return web
+
+
+def _collect_static_files(env: Mapping[str, str]) -> None:
+    """As `up` does before it starts anything; once for a data folder."""
+    code = (
+        "import django; django.setup(); "
+        "from gligabao.static_files import collect_static_files; collect_static_files()"
+    )
+    if not (Path(env["GLIGABAO_DATA_DIR"]) / "static" / "collected.json").exists():
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=dict(env), check=True)
 
 
 def environment(**changed: str) -> dict[str, str]:

@@ -51,3 +51,6 @@ if HAS_POSTGRES:
     DATABASES["pg"]["TEST"] = {"NAME": f"gligabao_test_{os.getpid()}"}  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_TASK_ALWAYS_EAGER = False
+# Names without a digest: nothing has to be collected for Django's own test client. Real web
+# processes (tests/servers.py) have the real settings.
+STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"  # noqa: F405

@@ -27,6 +27,7 @@ ROWS = {
             for part in ("api", "console", "management", "admin", "apps")
         ),
         "training.templatetags",
+        "gligabao.templatetags",
         "training.checks",
         "gligabao.health",
         "gligabao.schema",
@@ -44,6 +45,7 @@ ROWS = {
     2: [
         "training.providers",
         "gligabao.storage",
+        "gligabao.static_files",
         "gligabao.beat",
         "gligabao.broker",
         "gligabao.file_queue",
@@ -57,7 +59,15 @@ ROWS = {
         ),
         *(
             f"training.{name}"
-            for name in ("progress", "event_text", "safetensors_file", "model_files")
+            for name in (
+                "progress",
+                "event_text",
+                "safetensors_file",
+                "model_files",
+                "series_fold",
+                "chat_tokens",
+                "token_summary",
+            )
         ),
         "training",
         "datasets",
@@ -70,7 +80,10 @@ ROWS = {
             for name in ("errors", "env", "settings", "checks", "databases", "rest")
         ),
         *(f"gligabao.{name}" for name in ("access", "security", "secret_files", "secrets_filter")),
-        "gligabao.terminal",
+        *(
+            f"gligabao.{name}"
+            for name in ("terminal", "units", "languages", "compression", "outages")
+        ),
     ],
 }
 ROW_OF = {module: row for row, modules in ROWS.items() for module in modules}

@@ -241,3 +241,29 @@ def test_over_a_socket_a_bad_token_sends_nothing_to_the_disk(server):
     assert start.startswith(b"HTTP/1.1 401")
     assert sent < 64 * 2**20
     assert {path.name for path in Path(settings.TEMP_DIR).iterdir()} == before
+
+
+UPLOAD_PAGE = "/console/datasets/upload/"
+
+
+def session(user):
+    client = Client()
+    client.force_login(user)
+    return {"cookie": f"sessionid={client.cookies['sessionid'].value}", "content-type": FORM}
+
+
+def test_visitor_of_the_upload_page_is_sent_to_the_login_before_a_byte_is_read(user_with_role):
+    for headers in ({"content-type": FORM}, session(user_with_role("viewer"))):
+        answer = ask("POST", UPLOAD_PAGE, headers=headers, chunks=[GOOD] * 3)
+
+        assert (answer.status, answer.num_read_before_answer) == (303, 0)
+        assert answer.headers["location"] == "/login/?next=%2Fconsole%2Fdatasets%2Fupload%2F"
+
+
+def test_file_for_the_upload_page_has_the_limit_of_uploads(user_with_role, settings):
+    settings.MAX_UPLOAD_BYTES = 1000
+    headers = session(user_with_role("trainer")) | {"content-length": str(2**20 + 2000)}
+
+    answer = ask("POST", UPLOAD_PAGE, headers=headers, chunks=[GOOD])
+
+    assert (answer.status, answer.num_read_before_answer) == (413, 0)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.fields.json import KeyTextTransform
 
 from training.models import JobEvent, TrainingJob
-from training.series import Series, number_or_none, read_series
+from training.series_fold import number_or_none
 
 
 @dataclass(frozen=True)
 class JobCheckpoint:
     """One checkpoint. `path` is its folder's name, in the job's folder for checkpoints.
 
-    `loss` is the training loss last reported at or before its step, `eval_loss` that on the
-    examples held out, None where nothing was evaluated. `is_best`: no other has a lower one.
+    `loss` is the training loss last reported before it, `eval_loss` that on the examples held
+    out, None where nothing was evaluated. `is_best`: no other has a lower one.
     """
 
     step: int
@@ -29,47 +32,62 @@ class JobCheckpoint:
     created_at: datetime
 
 
-def job_checkpoints(
-    job: TrainingJob, *, db: str, series: Series | None = None
-) -> list[JobCheckpoint]:
-    """Those of a job, most steps first. `series` are the job's, where they were read already.
+def job_checkpoints(job: TrainingJob, *, db: str) -> list[JobCheckpoint]:
+    """Those of a job, most steps first.
 
     A step that was saved again after a resume is there once. A trainer keeps the newest few and
     the best on disk; this lists what was written.
     """
-    events = (
-        JobEvent.objects.using(db)
-        .filter(run=job, type="checkpoint")
-        .order_by("attempt", "position", "seq")
+    events = JobEvent.objects.using(db).filter(run=job)
+    loss_before = events.filter(
+        type="progress",
+        attempt=OuterRef("attempt"),
+        seq__lt=OuterRef("seq"),
+        data__has_key="loss",
     )
-    by_step = {event.data["step"]: event for event in events if event.data.get("step") is not None}
+    written = (
+        events.filter(type="checkpoint")
+        .order_by("attempt", "position", "seq")
+        .annotate(
+            loss=Subquery(
+                loss_before.order_by("-seq").values(text=KeyTextTransform("loss", "data"))[:1]
+            )
+        )
+    )
+    by_step = {event.data["step"]: event for event in written if event.data.get("step") is not None}
     if not by_step:
         return []
-    series = read_series(job, db=db) if series is None else series
-    rows = [_checkpoint(event, series) for _, event in sorted(by_step.items(), reverse=True)]
+    reports = events.filter(type="eval").order_by("attempt", "position", "seq")
+    evaluated = {
+        data["step"]: number_or_none(data.get("eval_loss"))
+        for data in reports.values_list("data", flat=True)
+        if data.get("step") is not None
+    }
+    rows = [_checkpoint(event, evaluated) for _, event in sorted(by_step.items(), reverse=True)]
     return _with_best(rows)
 
 
-def _checkpoint(event: JobEvent, series: Series) -> JobCheckpoint:
+def _checkpoint(event: Any, evaluated: Mapping[int, float | None]) -> JobCheckpoint:
     data = event.data
     step, path, size = data["step"], data.get("path"), data.get("size_bytes")
-    evaluated = dict(series.get("eval_loss", ()))
     return JobCheckpoint(
         step=step,
         path=path if isinstance(path, str) else "",
         size_bytes=size if isinstance(size, int) and not isinstance(size, bool) else None,
         attempt=event.attempt,
-        loss=_last_at(series.get("loss", ()), step),
+        loss=_number(event.loss),
         eval_loss=number_or_none(data.get("eval_loss", evaluated.get(step))),
         is_best=False,
         created_at=event.created_at,
     )
 
 
-def _last_at(values: Sequence[tuple[int, float | None]], step: int) -> float | None:
-    """The value of the last point at or before this step."""
-    index = bisect_right(values, step, key=lambda value: value[0])
-    return values[index - 1][1] if index else None
+def _number(text: str | None) -> float | None:
+    """A JSON number that the database gave as text; None for any other value."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
 
 
 def _with_best(rows: list[JobCheckpoint]) -> list[JobCheckpoint]:

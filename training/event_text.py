@@ -12,7 +12,6 @@ from typing import Any
 MAX_TEXT = 1000  # characters of one value
 
 # What is shown of an event, in this order, where it is there. Logs show their text alone.
-# static/js/event_text.js is given this table and follows the same rules.
 SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "status": (
         "status", "reported", "is_stopping", "by", "resumed_from_step", "reason", "error",

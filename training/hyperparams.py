@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
 from gligabao.errors import InvalidRequest
 
 METHODS = ("lora", "qlora", "full")
@@ -20,13 +23,17 @@ class Range:
     kind: type[int] | type[float]
     minimum: float
     maximum: float
-    meaning: str
+    meaning: Any  # a sentence, in the language of whoever reads it
     default: float | None = None
 
     @property
     def words(self) -> str:
-        kind = "a whole number" if self.kind is int else "a number"
-        return f"{kind} from {_plain(self.minimum)} to {_plain(self.maximum)}"
+        words = (
+            gettext("a whole number from %(minimum)s to %(maximum)s")
+            if self.kind is int
+            else gettext("a number from %(minimum)s to %(maximum)s")
+        )
+        return words % {"minimum": _plain(self.minimum), "maximum": _plain(self.maximum)}
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -47,12 +54,12 @@ class Choice:
     """One of a few words."""
 
     words_allowed: tuple[str, ...]
-    meaning: str
+    meaning: Any  # a sentence, in the language of whoever reads it
     default: str
 
     @property
     def words(self) -> str:
-        return f"one of {', '.join(self.words_allowed)}"
+        return gettext("one of %(words)s") % {"words": ", ".join(self.words_allowed)}
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -66,9 +73,12 @@ class Choice:
 class Switch:
     """On or off."""
 
-    meaning: str
+    meaning: Any  # a sentence, in the language of whoever reads it
     default: bool
-    words = "true or false"
+
+    @property
+    def words(self) -> str:
+        return gettext("true or false")
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -79,34 +89,34 @@ class Switch:
 
 
 HYPERPARAMS: Mapping[str, Range | Choice | Switch] = {
-    "learning_rate": Range(float, 1e-8, 1.0, "Peak learning rate."),
-    "lora_rank": Range(int, 1, 512, "Rank of the LoRA matrices; not with `full`."),
+    "learning_rate": Range(float, 1e-8, 1.0, _("Peak learning rate.")),
+    "lora_rank": Range(int, 1, 512, _("Rank of the LoRA matrices; not with `full`.")),
     "lora_alpha": Range(
-        int, 1, 1024, "Scale of the adapter, counts as alpha / rank; not with `full`."
+        int, 1, 1024, _("Scale of the adapter, counts as alpha / rank; not with `full`.")
     ),
     "lora_dropout": Range(
-        float, 0.0, 0.9, "Share of the adapter's inputs left out; not with `full`.", 0.0
+        float, 0.0, 0.9, _("Share of the adapter's inputs left out; not with `full`."), 0.0
     ),
-    "batch_size": Range(int, 1, 256, "Examples that go through the model together."),
-    "gradient_accumulation_steps": Range(int, 1, 1024, "Batches in one optimizer step.", 1),
-    "max_length": Range(int, 16, 131072, "Tokens; longer examples are dropped and counted."),
-    "warmup_ratio": Range(float, 0.0, 1.0, "Share of the steps in which the rate rises.", 0.1),
+    "batch_size": Range(int, 1, 256, _("Examples that go through the model together.")),
+    "gradient_accumulation_steps": Range(int, 1, 1024, _("Batches in one optimizer step."), 1),
+    "max_length": Range(int, 16, 131072, _("Tokens; longer examples are dropped and counted.")),
+    "warmup_ratio": Range(float, 0.0, 1.0, _("Share of the steps in which the rate rises."), 0.1),
     "lr_scheduler": Choice(
-        ("cosine", "linear", "constant"), "How the rate falls after its peak.", "cosine"
+        ("cosine", "linear", "constant"), _("How the rate falls after its peak."), "cosine"
     ),
-    "weight_decay": Range(float, 0.0, 1.0, "Decay of the trained weights, as in AdamW.", 0.0),
-    "max_grad_norm": Range(float, 0.0, 1000.0, "Gradients are clipped to it; 0 is never.", 1.0),
-    "packing": Switch("Put several short examples into one row of the batch.", default=False),
-    "seed": Range(int, 0, 2**31 - 1, "Seed of weights, order of the data and dropout."),
+    "weight_decay": Range(float, 0.0, 1.0, _("Decay of the trained weights, as in AdamW."), 0.0),
+    "max_grad_norm": Range(float, 0.0, 1000.0, _("Gradients are clipped to it; 0 is never."), 1.0),
+    "packing": Switch(_("Put several short examples into one row of the batch."), default=False),
+    "seed": Range(int, 0, 2**31 - 1, _("Seed of weights, order of the data and dropout.")),
     "eval_fraction": Range(
-        float, 0.0, 0.5, "Share of the examples held out for evaluation; 0 is none.", 0.0
+        float, 0.0, 0.5, _("Share of the examples held out for evaluation; 0 is none."), 0.0
     ),
-    "eval_steps": Range(int, 1, 1_000_000, "Steps between two evaluations.", 50),
+    "eval_steps": Range(int, 1, 1_000_000, _("Steps between two evaluations."), 50),
     "early_stopping_patience": Range(
-        int, 0, 1000, "Evaluations without a better loss before the job ends; 0 is never.", 0
+        int, 0, 1000, _("Evaluations without a better loss before the job ends; 0 is never."), 0
     ),
-    "checkpoint_every": Range(int, 1, 1_000_000, "Steps between two checkpoints.", 50),
-    "logging_steps": Range(int, 1, 10_000, "Steps between two progress reports.", 1),
+    "checkpoint_every": Range(int, 1, 1_000_000, _("Steps between two checkpoints."), 50),
+    "logging_steps": Range(int, 1, 10_000, _("Steps between two progress reports."), 1),
 }
 DEFAULTS: Mapping[str, Any] = {
     name: allowed.default for name, allowed in HYPERPARAMS.items() if allowed.default is not None

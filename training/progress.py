@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
+
+PIECES = 4  # of a stretch, whose speeds tell how sure the estimate is
 
 
 class ProgressEvent(Protocol):
@@ -14,22 +18,43 @@ class ProgressEvent(Protocol):
     data: Mapping[str, Any]
 
 
-def seconds_left(events: Sequence[ProgressEvent], num_train_steps: int) -> float | None:
-    """Seconds until the last step; None while they cannot be told.
+@dataclass(frozen=True)
+class TimeLeft:
+    """Seconds until the last step: at the mean speed, and at the best and worst seen lately."""
+
+    seconds: float
+    least: float
+    most: float
+
+
+def time_left(events: Sequence[ProgressEvent], num_train_steps: int) -> TimeLeft | None:
+    """The time until the last step; None while it cannot be told.
 
     Only progress since the newest attempt began or was resumed counts, and it takes two
     reports: start-up and earlier attempts say nothing about the speed of now. Never negative.
-    `events` come in their order; the last few dozen are enough.
+    The range comes from the speeds of up to four pieces of that stretch. `events` come in
+    their order; the last few dozen are enough.
     """
     places = _stretch(events)
     if len(places) < 2:
         return None
-    (first_step, first_at), (step, at) = places[0], places[-1]
+    step = places[-1][0]
     if step >= num_train_steps:
-        return 0.0
-    if step <= first_step or at <= first_at:
+        return TimeLeft(0.0, 0.0, 0.0)
+    mean = _pace(places[0], places[-1])
+    if mean is None:
         return None
-    return (num_train_steps - step) * (at - first_at) / (step - first_step)
+    cuts = sorted({round(index * (len(places) - 1) / PIECES) for index in range(PIECES + 1)})
+    pieces = [_pace(places[a], places[b]) for a, b in pairwise(cuts)]
+    paces = [mean, *(pace for pace in pieces if pace is not None)]
+    left = num_train_steps - step
+    return TimeLeft(left * mean, left * min(paces), left * max(paces))
+
+
+def _pace(first: tuple[int, float], last: tuple[int, float]) -> float | None:
+    """Seconds per step between two places; None if nothing passed."""
+    steps, seconds = last[0] - first[0], last[1] - first[1]
+    return seconds / steps if steps > 0 and seconds > 0 else None
 
 
 def _stretch(events: Sequence[ProgressEvent]) -> list[tuple[int, float]]:

@@ -14,6 +14,7 @@ from typing import Any
 from training.states import JobStatus, Outcome, Reason, can_follow, parse_status
 
 MAX_WARNINGS = 50
+MAX_CURVE = 64
 SILENCE = "no_news"  # `is_stale` shows it while it lasts; it is no lasting warning
 MAX_WARNING_TEXT = 500
 MAX_ERROR_TEXT = 4000
@@ -56,6 +57,8 @@ class JobState:
     last_loss: float | None = None
     last_loss_nonfinite: str = ""
     final_loss: float | None = None
+    # {"stride", "points": [[step, attempt, position, loss], ...]}: some losses, for small curves.
+    curve: dict[str, Any] = field(default_factory=dict)
     submitted_at: datetime | None = None
     started_at: datetime | None = None
     last_seen_at: datetime | None = None
@@ -109,7 +112,25 @@ def _fold_progress(state: JobState, fact: Fact) -> JobState:
             last_loss_nonfinite=_nonfinite(fact.data) if loss is None else "",
             fold_keys=keys,
         )
-    return state
+    return _fold_curve(state, fact)
+
+
+def _fold_curve(state: JobState, fact: Fact) -> JobState:
+    """Keep the losses at steps that are multiples of a stride: of the smallest power of two with
+    which they are MAX_CURVE at most. So what is kept does not depend on the order of arrival."""
+    step, loss = fact.data.get("step"), fact.data.get("loss")
+    stride = state.curve.get("stride", 1)
+    if step is None or loss is None or step % stride:
+        return state
+    points = {point[0]: point for point in state.curve.get("points", ())}
+    known = points.get(step)
+    if known is None or (known[1], known[2]) <= (fact.attempt, fact.position):
+        points[step] = [step, fact.attempt, fact.position, float(loss)]
+    while len(points) > MAX_CURVE:
+        stride *= 2
+        points = {step: point for step, point in points.items() if step % stride == 0}
+    kept = [points[step] for step in sorted(points)]
+    return replace(state, curve={"stride": stride, "points": kept})
 
 
 def _nonfinite(data: Mapping[str, Any]) -> str:

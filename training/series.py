@@ -1,26 +1,15 @@
-"""Series for charts: values by step, thinned without losing the extremes."""
+"""A job's series for charts, read from its events and kept, so that no page reads 100,000."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from training.models import JobEvent, TrainingJob
+from gligabao.databases import write_transaction
+from training.models import JobEvent, JobSeries, TrainingJob
+from training.series_fold import Series, fold_report, series_of, thin, width_of
 
 MAX_POINTS = 10_000
-SERIES = (
-    "loss",
-    "eval_loss",
-    "learning_rate",
-    "grad_norm",
-    "tokens_per_second",
-    "mean_token_accuracy",
-    "gpu_memory_gib",
-    "memory_gib",
-)
-
-
-Series = dict[str, list[tuple[int, float | None]]]
+KEEP_AFTER = 500  # events; fewer are folded in memory each time
 
 
 def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
@@ -33,56 +22,42 @@ def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
 
 
 def read_series(job: TrainingJob, *, db: str) -> Series:
-    """(step, value) of every series by its name, steps rising.
+    """(step, value) of every series by its name, steps rising; up to `job.next_seq`.
 
-    Where a step was reported more than once (after a resume), the one that folds last counts.
-    A value that was no number is None: a gap.
+    All values of a job of up to 1,000 steps; of a longer one the lowest and the highest of
+    each of 1,000 stretches. A value that was no number is None: a gap.
     """
+    kept = JobSeries.objects.using(db).filter(run=job).first() or JobSeries(run=job)
+    start = kept.next_seq
+    width = width_of(job.num_train_steps)
     rows = (
         JobEvent.objects.using(db)
-        .filter(run=job, type__in=("progress", "eval"))
-        .order_by("attempt", "position", "seq")
-        .values_list("data", flat=True)
+        .filter(run=job, type__in=("progress", "eval"), seq__gte=start, seq__lt=job.next_seq)
+        .order_by("seq")
+        .values_list("attempt", "position", "data")
     )
-    series: dict[str, dict[int, float | None]] = {}
-    for data in rows.iterator(chunk_size=2000):
-        step = data.get("step")
-        if step is None:
-            continue
-        for name in SERIES:
-            if name in data:
-                series.setdefault(name, {})[step] = number_or_none(data[name])
-    return {name: sorted(by_step.items()) for name, by_step in series.items()}
+    for attempt, position, data in rows.iterator(chunk_size=2000):
+        fold_report(kept.data, attempt=attempt, position=position, data=data, width=width)
+    if job.next_seq - start > KEEP_AFTER:
+        kept.next_seq = job.next_seq
+        _keep(kept, start, db)
+    return series_of(kept.data)
 
 
-def number_or_none(value: Any) -> float | None:
-    """Most fields of a report may hold anything."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number else None
+def keep_series(job: TrainingJob, *, db: str) -> None:
+    """Bring what is kept up to date if it is far behind; for a worker, so that no page has to."""
+    known = JobSeries.objects.using(db).filter(run=job).values_list("next_seq", flat=True).first()
+    if job.next_seq - (known or 0) > KEEP_AFTER:
+        read_series(job, db=db)
 
 
-def thin(values: Sequence[tuple[int, float | None]], points: int) -> list[list[Any]]:
-    """At most about `points` of the values: of each stretch the lowest and the highest stay,
-    and so do its gaps' first value, and the first and last of all."""
-    if len(values) <= points:
-        return [list(value) for value in values]
-    num_stretches = max(1, (points - 2) // 2)
-    inner = values[1:-1]
-    kept = [values[0]]
-    for index in range(num_stretches):
-        start = index * len(inner) // num_stretches
-        stop = (index + 1) * len(inner) // num_stretches
-        kept.extend(_extremes(inner[start:stop]))
-    kept.append(values[-1])
-    return [list(value) for value in kept]
-
-
-def _extremes(
-    stretch: Sequence[tuple[int, float | None]],
-) -> list[tuple[int, float | None]]:
-    numbers = [value for value in stretch if value[1] is not None]
-    if not numbers:
-        return list(stretch[:1])
-    lowest = min(numbers, key=lambda value: value[1])
-    highest = max(numbers, key=lambda value: value[1])
-    return sorted({lowest, highest})
+def _keep(news: JobSeries, start: int, db: str) -> None:
+    """Save it if nobody has in between. Who comes second did the same work and loses nothing."""
+    with write_transaction(db):
+        rows = JobSeries.objects.using(db)
+        if start:
+            rows.filter(run=news.run_id, next_seq=start).update(
+                next_seq=news.next_seq, data=news.data
+            )
+        else:
+            rows.bulk_create([news], ignore_conflicts=True)

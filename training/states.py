@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class JobStatus(models.TextChoices):
-    QUEUED = "queued", "Queued"
-    STARTED = "started", "Finding hardware"
-    RUNNING = "running", "Loading"
-    TRAINING = "training", "Training"
-    UPLOADING = "uploading", "Uploading"
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    QUEUED = "queued", _("Queued")
+    STARTED = "started", _("Finding hardware")
+    RUNNING = "running", _("Loading")
+    TRAINING = "training", _("Training")
+    UPLOADING = "uploading", _("Uploading")
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
 
     @property
     def is_final(self) -> bool:
@@ -49,64 +50,64 @@ def can_follow(old: JobStatus, new: JobStatus) -> bool:
 class Outcome(models.TextChoices):
     """How a job will end, fixed once and before the end itself is confirmed."""
 
-    COMPLETED = "completed", "Completed"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    COMPLETED = "completed", _("Completed")
+    FAILED = "failed", _("Failed")
+    CANCELLED = "cancelled", _("Cancelled")
 
 
 class Reason(models.TextChoices):
     """Why a job ended without a model; the label is the sentence for its owner."""
 
-    USER_STOP = "user_stop", "Stopped on request. Start it again with retry."
+    USER_STOP = "user_stop", _("Stopped on request. Start it again with retry.")
     BUDGET_REACHED = (
         "budget_reached",
-        "The agreed budget was reached. Raise it and retry from the last checkpoint.",
+        _("The agreed budget was reached. Raise it and retry from the last checkpoint."),
     )
     DATASET_INVALID = (
         "dataset_invalid",
-        "The dataset cannot be trained on. Correct it, upload it again and start a new job.",
+        _("The dataset cannot be trained on. Correct it, upload it again and start a new job."),
     )
     MODEL_UNAVAILABLE = (
         "model_unavailable",
-        "The base model could not be loaded. Check that it exists and that you have access.",
+        _("The base model could not be loaded. Check that it exists and that you have access."),
     )
     OUT_OF_MEMORY = (
         "out_of_memory",
-        "The trainer ran out of memory. Lower batch_size or max_length, or take a larger GPU.",
+        _("The trainer ran out of memory. Lower batch_size or max_length, or take a larger GPU."),
     )
     DIVERGED = (
         "diverged",
-        "The loss stopped being a number. Lower the learning rate and retry.",
+        _("The loss stopped being a number. Lower the learning rate and retry."),
     )
     QUEUE_TIMEOUT = (
         "queue_timeout",
-        "The provider did not take the job before the queue deadline. Retry later.",
+        _("The provider did not take the job before the queue deadline. Retry later."),
     )
     PROVISION_TIMEOUT = (
         "provision_timeout",
-        "No hardware came up in time. Retry, or choose other hardware.",
+        _("No hardware came up in time. Retry, or choose other hardware."),
     )
     RUN_TIMEOUT = (
         "run_timeout",
-        "The job ran longer than max_seconds. Raise max_seconds and retry with resume.",
+        _("The job ran longer than max_seconds. Raise max_seconds and retry with resume."),
     )
     CONTAINER_LOST = (
         "container_lost",
-        "The trainer ended without a word. Retry with resume to go on from its last checkpoint.",
+        _("The trainer ended without a word. Retry with resume to go on from its last checkpoint."),
     )
     PROVIDER_REJECTED = (
         "provider_rejected",
-        "The provider refused the job. Its message says why.",
+        _("The provider refused the job. Its message says why."),
     )
     PROVIDER_UNREACHABLE = (
         "provider_unreachable",
-        "The provider could not be reached. Check its status page and retry.",
+        _("The provider could not be reached. Check its status page and retry."),
     )
     ARTIFACT_INVALID = (
         "artifact_invalid",
-        "The stored weights are not what the trainer reported. Retry the job.",
+        _("The stored weights are not what the trainer reported. Retry the job."),
     )
     TRAINER_ERROR = (
         "trainer_error",
-        "The trainer failed. Its last log lines say where.",
+        _("The trainer failed. Its last log lines say where."),
     )

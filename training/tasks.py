@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from gligabao.broker import check_broker
 from gligabao.databases import database_aliases, name_of
 from gligabao.errors import BrokerUnreachable
-from training.runner import follow, reconcile, submit
+from training.runner import count_tokens, follow, reconcile, submit
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ def sweep() -> None:
         try:
             submit.submit_due(db)
             _follow_due(db)
+            if count_tokens.is_anything_due(db):
+                count_due.apply_async(args=(db,), expires=5, retry=False)
         except DatabaseError as error:
             _away_until[db] = time.monotonic() + AWAY_SECONDS
             logger.warning("The database %s was not swept: %s", name_of(db), error)
@@ -82,6 +84,11 @@ def follow_due(db: str) -> None:
 @shared_task(name="training.follow_run")
 def follow_run(db: str, run_id: int, lease: str) -> None:
     follow.follow_run(db, run_id, lease)
+
+
+@shared_task(name="training.count_due")
+def count_due(db: str) -> None:
+    count_tokens.count_due(db)
 
 
 def _follow_due(db: str) -> None:

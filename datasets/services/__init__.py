@@ -2,7 +2,7 @@
 
 from datasets.services.deletion import delete, register_use_check
 from datasets.services.folders import live_status
-from datasets.services.inspection import get_dataset, rows
+from datasets.services.inspection import get_dataset, rows, stored_path
 from datasets.services.opening import OpenedDataset, default_dataset, open_for_job, open_version
 from datasets.services.staging import Staged, staged
 from datasets.services.sync import SyncResult, sync_from_directory
@@ -24,5 +24,6 @@ __all__ = [
     "save_upload",
     "staged",
     "store",
+    "stored_path",
     "sync_from_directory",
 ]

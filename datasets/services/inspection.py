@@ -31,33 +31,49 @@ def get_dataset(filename: str, *, db: str) -> Dataset:
 
 
 def rows(
-    dataset: Dataset, *, offset: int, limit: int, problems: bool = False, db: str
+    dataset: Dataset,
+    *,
+    offset: int,
+    limit: int,
+    problems: bool = False,
+    line: int | None = None,
+    with_source: bool = False,
+    db: str,
 ) -> dict[str, Any]:
     """Rows from the `offset`-th on, at most `limit` and MAX_ROWS, and the next offset.
 
     With `problems` only those that the report names: its listed errors, and the first lines of
-    each warning. Raises DatasetDamaged if the file is gone.
+    each warning. With `line` they begin at that line of the file, whatever the offset is;
+    `with_source` brings each line as it stands there. Raises DatasetDamaged if the file is gone.
     """
     limit = min(limit, MAX_ROWS)
     named = _problems_by_line(dataset.report)
     shown: list[dict[str, Any]] = []
     position = 0
-    for line, text in _lines(_path(dataset, db=db), dataset.report):
-        if problems and line not in named:
-            if named and line > max(named):
+    for number, text in _lines(stored_path(dataset, db=db), dataset.report):
+        if problems and number not in named:
+            if named and number > max(named):
                 break
             continue
+        if line is not None:
+            offset = position if number >= line else position + 1
+            line = None if number >= line else line
         if position >= offset + limit:
             return {"rows": shown, "next": position}
         if position >= offset:
-            row = {"line": line, "index": position, "problems": named.get(line, [])}
+            row = {"line": number, "index": position, "problems": named.get(number, [])}
+            if with_source:
+                row["source"] = _cut(text.decode("utf-8", errors="replace"))
             shown.append(row | _shown_row(text))
         position += 1
     return {"rows": shown, "next": None}
 
 
-def _path(dataset: Dataset, *, db: str) -> Path:
-    """The kept version, which is what jobs train on; the folder's file if it is not valid."""
+def stored_path(dataset: Dataset, *, db: str) -> Path:
+    """The kept version, which is what jobs train on; the folder's file if it is not valid.
+
+    Raises DatasetDamaged if it is gone.
+    """
     if folders.live_status(dataset, db=db) != DatasetStatus.INVALID:
         version = DatasetVersion.objects.using(db).filter(sha256=dataset.sha256).first()
         if version and version.is_intact:

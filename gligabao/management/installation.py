@@ -14,14 +14,16 @@ from gligabao.accounts import FIRST_ADMIN, make_first_admin, make_roles
 from gligabao.databases import database_aliases, name_of
 from gligabao.health import check_database
 from gligabao.secrets_filter import remove_secrets
+from gligabao.static_files import collect_static_files
 
 
 def prepare(say: Callable[[str], None]) -> None:
-    """Make folders, tables, roles, the first admin and the records of the datasets.
+    """Make folders, static files, tables, roles, the first admin and the records of the datasets.
 
     Raises CommandError with one sentence for what is in the way.
     """
     make_folders()
+    collect_static_files()
     for alias in database_aliases():
         _migrate(alias, say)
     make_roles()

@@ -9,7 +9,7 @@ const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30000;
 
 export class LiveFeed {
-  // onEvent(event), onCatchUp(), onState("live" | "connecting")
+  // onEvent(event), onCatchUp(), onState("connecting" | "live" | "lost")
   constructor({ url, name, types, onEvent, onCatchUp, onState }) {
     Object.assign(this, { url, types, onEvent, onCatchUp, onState });
     this.name = `gligabao-feed-${name}`;
@@ -33,7 +33,6 @@ export class LiveFeed {
     this.visit = visit;
     this.onState("connecting");
     visit.channel.postMessage({ kind: "hello" });
-    this.onCatchUp();
     this.wantToLead(visit);
   }
 
@@ -98,19 +97,13 @@ export class LiveFeed {
     } else if (data.kind === "hello") {
       if (visit.isLeader && visit.isLive) visit.channel.postMessage({ kind: "live" });
     } else {
+      // Whoever just came, and all when the stream is opened anew, may have missed something.
+      const isNews = data.kind === "open" || (data.kind === "live" && !visit.isLive);
       visit.isLive = data.kind !== "lost";
-      this.onState(visit.isLive ? "live" : "connecting");
-      if (data.kind === "open") this.onCatchUp();
+      this.onState(visit.isLive ? "live" : "lost");
+      if (isNews) this.onCatchUp();
     }
   }
-}
-
-export const STATE_WORDS = { live: "Live", connecting: "Connecting ..." };
-
-export async function readJson(url) {
-  const answer = await fetch(url, { headers: { Accept: "application/json" }, redirect: "error" });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-  return answer.json();
 }
 
 // Calls `work` soon, at most once per `ms` and never twice at a time. What failed is tried

@@ -10,6 +10,7 @@ from training.contract import parse_report
 from training.events import append_events
 
 pytestmark = pytest.mark.browser
+LIVE = "[data-feed-state]"
 
 
 def num_streams(page):
@@ -46,19 +47,20 @@ def test_p11_seven_tabs_share_one_stream(visitor_as, report, web):
     expect(tabs[6].locator("h1")).to_contain_text("number 6", timeout=5_000)
 
     for tab in tabs:
-        expect(tab.locator("#feed-state")).to_have_text("Live")
+        expect(tab.locator(LIVE)).to_have_text("Live")
     assert sorted(map(num_streams, tabs)) == [0] * 6 + [1]
     for job, tab in zip(jobs, tabs, strict=True):
         report(job, *lines(0, 3))
         expect_lines(tab, 3)
 
     tabs[6].get_by_role("button", name="Stop").click()
-    expect(tabs[6].locator(".pill")).to_have_text("Cancelled")
+    tabs[6].get_by_role("button", name="Stop the run").click()
+    expect(tabs[6].locator("#head .pill")).to_have_text("Cancelled")
 
     for tab in tabs[:3]:
         tab.close()
     for tab in tabs[3:]:
-        expect(tab.locator("#feed-state")).to_have_text("Live")
+        expect(tab.locator(LIVE)).to_have_text("Live")
     # Idle connections end after five seconds, streams of closed tabs at once.
     eventually(lambda: num_connections(web) == 1, seconds=20)
     assert sum(map(num_streams, tabs[3:])) == 1
@@ -90,7 +92,7 @@ def test_stream_goes_on_in_another_tab(visitor_as, report):
     job = make_job()
     visitor = visitor_as("viewer")
     leader, follower = (visitor.open(f"/console/jobs/{job.pk}/") for _ in range(2))
-    expect(follower.locator("#feed-state")).to_have_text("Live")
+    expect(follower.locator(LIVE)).to_have_text("Live")
     assert (num_streams(leader), num_streams(follower)) == (1, 0)
 
     leader.close()
@@ -103,13 +105,13 @@ def test_stream_goes_on_in_another_tab(visitor_as, report):
 def test_left_page_holds_no_stream(visitor_as):
     job = make_job()
     page = visitor_as("viewer").open(f"/console/jobs/{job.pk}/")
-    expect(page.locator("#feed-state")).to_have_text("Live")
+    expect(page.locator(LIVE)).to_have_text("Live")
 
     page.goto(page.url.split("/console")[0] + "/console/jobs/")
-    expect(page.locator("#feed-state")).to_have_text("Live")
+    expect(page.locator(LIVE)).to_have_text("Live")
     page.go_back()
 
-    expect(page.locator("#feed-state")).to_have_text("Live")
+    expect(page.locator(LIVE)).to_have_text("Live")
     assert num_streams(page) == 1
 
 
@@ -141,9 +143,9 @@ def test_gap_in_the_stream_is_filled_from_the_rows(visitor_as, report):
     job = make_job()
     visitor = visitor_as("viewer")
     leader = visitor.open("/console/jobs/")
-    expect(leader.locator("#feed-state")).to_have_text("Live")
+    expect(leader.locator(LIVE)).to_have_text("Live")
     page = visitor.open(f"/console/jobs/{job.pk}/")
-    expect(page.locator("#feed-state")).to_have_text("Live")
+    expect(page.locator(LIVE)).to_have_text("Live")
     stored = [parse_report({"boot": "b", "seq": n, **one}) for n, one in enumerate(lines(0, 300))]
 
     # More at once than may wait for one reader: the stream of all jobs is cut or has a gap.
@@ -162,12 +164,14 @@ def test_server_that_was_away_leaves_no_gap(visitor_as, report, web):
     expect_lines(page, 2)
 
     web.kill()
-    expect(page.locator("#feed-state")).to_have_text("Connecting ...")
+    expect(page.locator(LIVE)).to_have_text("Connection lost")
+    expect(page.locator("#connection")).to_contain_text("No connection since")
     stored = [parse_report({"boot": "b", "seq": 2 + n, **one}) for n, one in enumerate(lines(2, 4))]
     append_events(job.pk, stored, db="default")
     web.start()
 
-    expect(page.locator("#feed-state")).to_have_text("Live", timeout=20_000)
+    expect(page.locator(LIVE)).to_have_text("Live", timeout=20_000)
+    expect(page.locator("#connection")).to_be_hidden()
     expect_lines(page, 4)
     report(job, *lines(4, 5), start=4)
     expect_lines(page, 5)

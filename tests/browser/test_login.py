@@ -25,7 +25,7 @@ def test_login_leads_to_the_page_that_was_asked_for(visitor, user_with_role, set
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     assert page.url.endswith("/console/jobs/?db=second")
     # A stream that is just being opened would meet the end of the session, and say so.
-    expect(page.locator("#feed-state")).to_have_text("Live")
+    expect(page.locator("[data-feed-state]")).to_have_text("Live")
 
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")

@@ -18,7 +18,7 @@ from tests.faults.installation import Installation
 EVERY_SECONDS = 0.1
 # What a person reads on the page.
 PAGE_STATUS = re.compile(r'class="pill ([a-z]+)')
-PAGE_STEP = re.compile(r'data-field="steps">(\d+)')
+PAGE_STEP = re.compile(r'data-step="(\d+)')
 
 
 @dataclass(frozen=True)

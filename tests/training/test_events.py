@@ -183,7 +183,7 @@ def test_a_final_job_keeps_everything_but_its_last_step(any_db):
     )
 
     changed = {name for name in FIELDS if getattr(job, name) != before[name]}
-    assert changed == {"last_step", "last_loss", "fold_keys"}
+    assert changed == {"last_step", "last_loss", "fold_keys", "curve"}
     assert job.last_step == 20
 
 

@@ -214,3 +214,27 @@ INFER_ANSWER = inline_serializer(
         "finish_reason": serializers.ChoiceField(["stop", "length"]),
     },
 )
+
+_COUNTED = (
+    "num_rows", "num_examples", "num_tokens", "num_trained_tokens", "p50", "p95", "max",
+    "max_length", "num_over_max_length", "num_without_answer", "num_refused",
+)  # fmt: skip
+TOKENS_WAITING = inline_serializer(
+    "DatasetTokensWaiting",
+    {
+        "base_model": serializers.CharField(),
+        "status": serializers.ChoiceField(["waiting", "counting", "failed"]),
+        "error": serializers.CharField(required=False),
+    },
+)
+TOKENS = inline_serializer(
+    "DatasetTokens",
+    {
+        "base_model": serializers.CharField(),
+        "status": serializers.ChoiceField(["ready"]),
+        **{name: serializers.IntegerField() for name in _COUNTED},
+        "refused_line": serializers.IntegerField(allow_null=True),
+        "refused_why": serializers.CharField(),
+        "histogram": serializers.ListField(child=serializers.ListField()),
+    },
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -43,7 +43,9 @@ class JobsView(APIView):
         parameters=[
             *examples.LIST_PARAMETERS,
             OpenApiParameter("status", str, description="Only jobs of this status."),
-            OpenApiParameter("q", str, description="Text in the name, the note or the dataset."),
+            OpenApiParameter(
+                "q", str, description="Text in the name, the note, the dataset or a tag."
+            ),
         ],
         responses=examples.LIST_OF_JOBS,
     )
@@ -219,18 +221,13 @@ def _filtered(request: Request) -> QuerySet[TrainingJob]:
                 code="invalid_query",
             )
         rows = rows.filter(status=status)
-    text = request.query_params.get("q", "").replace("\x00", "")
+    text = request.query_params.get("q", "")
     if len(text) > MAX_SEARCH:
         raise InvalidRequest(
             f"q has {len(text)} characters. Search for at most {MAX_SEARCH}.", code="invalid_query"
         )
     if text:
-        rows = rows.filter(
-            Q(name__icontains=text)
-            | Q(note__icontains=text)
-            | Q(dataset__icontains=text)
-            | Q(job_id=text)
-        )
+        rows = rows.search(text)
     return rows
 
 

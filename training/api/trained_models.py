@@ -98,10 +98,10 @@ class InferView(APIView):
         )
         if asked["stream"]:
             return _streamed(model, answer)
-        return Response({"model_id": model.pk, **async_to_sync(_whole)(answer)})
+        return Response({"model_id": model.pk, **async_to_sync(whole_answer)(answer)})
 
 
-async def _whole(answer: AsyncIterator[InferEvent]) -> dict[str, Any]:
+async def whole_answer(answer: AsyncIterator[InferEvent]) -> dict[str, Any]:
     """The finished answer; notes only where there are any."""
     result: dict[str, Any] = {}
     notes = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from training.api.callbacks import EventsView, UploadsView
+from training.api.dataset_tokens import DatasetTokensView
 from training.api.jobs import (
     JobAttemptsView,
     JobCheckpointsView,
@@ -38,5 +39,6 @@ urlpatterns = [
     path("models/<int:model_id>", TrainedModelView.as_view(), name="model"),
     path("models/<int:model_id>/files/<path:path>", ModelFileView.as_view(), name="model-file"),
     path("models/<int:model_id>/infer", InferView.as_view(), name="model-infer"),
+    path("datasets/<str:filename>/tokens", DatasetTokensView.as_view(), name="dataset-tokens"),
     path("events", events, name="feed"),
 ]

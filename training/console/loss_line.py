@@ -1,6 +1,6 @@
 """A loss line as SVG, for a page that is complete without a script. Pure.
 
-static/js/loss_chart.js draws the same, from the same points, as they arrive.
+A browser with scripts draws its own chart (static/js/line_chart.js) in this place.
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 from training.models.event import JobEvent
 from training.models.idempotency import IdempotencyKey
 from training.models.job import JobAttempt, TrainingJob
+from training.models.series import JobSeries
+from training.models.token_statistics import TokenStatistics
 from training.models.trained_model import TrainedModel
 
-__all__ = ["IdempotencyKey", "JobAttempt", "JobEvent", "TrainedModel", "TrainingJob"]
+__all__ = [
+    "IdempotencyKey",
+    "JobAttempt",
+    "JobEvent",
+    "JobSeries",
+    "TokenStatistics",
+    "TrainedModel",
+    "TrainingJob",
+]

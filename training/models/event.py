@@ -29,6 +29,7 @@ class JobEvent(models.Model):
         db_table = "gb_training_job_events"
         ordering = ("run", "seq")
         verbose_name = "job event"
+        indexes = [models.Index(fields=["run", "type", "seq"], name="events_of_type")]
         constraints = [
             models.UniqueConstraint(fields=["run", "seq"], name="event_seq_is_unique"),
             models.UniqueConstraint(

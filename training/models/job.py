@@ -5,6 +5,7 @@ Status, outcome, `last_*` and the end are written by `training.events.append_eve
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Self
 
@@ -43,6 +44,19 @@ def is_lease_over(now: datetime) -> Q:
 class TrainingJobQuerySet(models.QuerySet):
     def unfinished(self) -> Self:
         return self.filter(status__in=UNFINISHED)
+
+    def search(self, text: str) -> Self:
+        """Those with the text in name, note, dataset or a tag, or with just this `job_id`."""
+        text = text.replace("\x00", "")
+        escaped = json.dumps(text)[1:-1]  # as SQLite holds the letters of a tag
+        return self.filter(
+            Q(name__icontains=text)
+            | Q(note__icontains=text)
+            | Q(dataset__icontains=text)
+            | Q(tags__icontains=text)
+            | Q(tags__icontains=escaped)
+            | Q(job_id=text)
+        )
 
     def to_submit(self, now: datetime) -> Self:
         """Jobs without a provider run that nobody is submitting, oldest first."""
@@ -98,6 +112,7 @@ class TrainingJob(models.Model):
     last_loss = models.FloatField(null=True, blank=True)
     last_loss_nonfinite = models.CharField(max_length=8, blank=True, default="")
     final_loss = models.FloatField(null=True, blank=True)
+    curve = models.JSONField(default=dict, blank=True)  # see training/projections.py
 
     created_at = models.DateTimeField(default=timezone.now)
     submitted_at = models.DateTimeField(null=True, blank=True)
@@ -157,6 +172,12 @@ class TrainingJob(models.Model):
     @property
     def is_final(self) -> bool:
         return JobStatus(self.status).is_final
+
+    @property
+    def curve_points(self) -> list[tuple[int, float]]:
+        """(step, loss) for a small curve. What a resume took back is no part of it."""
+        points = self.curve.get("points", ())
+        return [(step, loss) for step, _, _, loss in points if step <= self.last_step]
 
     @property
     def is_stopping(self) -> bool:

@@ -23,6 +23,7 @@ from training.providers import get_provider
 from training.providers.base import Phase, Provider, RunStatus
 from training.runner import lease
 from training.runner.finish import advance
+from training.series import keep_series
 from training.states import JobStatus
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ def _look(db: str, run_id: int) -> timedelta:
         advance(db, run_id, provider, None)
         return UNREACHABLE_WAIT
     advance(db, run_id, provider, status)
+    keep_series(TrainingJob.objects.using(db).get(pk=run_id), db=db)
     return POLL_WAIT
 
 

@@ -63,6 +63,11 @@ class Started:
     is_new: bool
 
 
+def default_base_model() -> str:
+    """The catalog's id that a request without a model means."""
+    return settings.DEFAULT_MODEL or LOCAL_DEFAULT_MODEL
+
+
 def get_job(run_id: int, *, db: str) -> TrainingJob:
     """Raises NotFound."""
     try:
@@ -266,7 +271,7 @@ def _checked_job(request: JobRequest, *, db: str, user_id: int) -> TrainingJob:
 
 def _entry_of(request: JobRequest) -> BaseModel:
     if request.base_model is None and request.model_size is None:
-        return base_model(settings.DEFAULT_MODEL or LOCAL_DEFAULT_MODEL)
+        return base_model(default_base_model())
     by_id = base_model(request.base_model) if request.base_model is not None else None
     by_size = base_model_of_size(request.model_size) if request.model_size is not None else None
     if by_id and by_size and by_id != by_size:
