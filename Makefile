@@ -16,7 +16,7 @@ RUN := .venv/bin/python
 # Modules are compiled when they are first imported: most of torch never is.
 PIP := $(RUN) -m pip install --disable-pip-version-check --quiet --no-compile
 
-.PHONY: install demo up test lint bench faults clean
+.PHONY: install demo up test lint messages bench faults clean
 .DEFAULT_GOAL := help
 .SILENT:
 
@@ -25,6 +25,7 @@ help:
 	echo "make up       install, then run web, worker and beat until Ctrl-C"
 	echo "make install  everything into .venv (TORCH=... chooses a build of torch)"
 	echo "make test     all tests;  make lint: style, checks, missing migrations"
+	echo "make messages texts of the pages into the catalogues, and these compiled"
 	echo "make bench    measurements, printed as tables"
 	echo "make faults   kills, walks of random faults (WALKS=12 SEED=1), guards taken away"
 
@@ -50,6 +51,12 @@ lint: install
 	$(RUN) manage.py makemigrations --check --dry-run
 	find $(SOURCES) -name '*.py' | xargs wc -l | awk '$$1 > 400 && $$2 != "total" \
 	  { print "Long, look for a second subject: " $$2 ", " $$1 " lines" }'
+
+messages: export GLIGABAO_DATA_DIR := .venv/lint-data
+messages: install
+	$(RUN) manage.py makemessages --all --no-location --no-obsolete \
+	  --ignore tests --ignore benchmarks --ignore trainer_image
+	$(RUN) manage.py compilemessages --ignore .venv
 
 bench: install
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(RUN) $$script || exit 1; done

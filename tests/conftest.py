@@ -55,8 +55,8 @@ def api_as(user_with_role):
 def client_as(user_with_role):
     """Makes browsers that are logged in: client_as("viewer")."""
 
-    def make(role):
-        client = Client(raise_request_exception=False)
+    def make(role, **defaults):
+        client = Client(raise_request_exception=False, **defaults)
         client.force_login(user_with_role(role))
         return client
 

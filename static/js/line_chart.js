@@ -202,7 +202,7 @@ export class LineChart {
     if (this.#view && x < from) this.#zoomTo([x, x + to - from]);
     if (this.#view && x > to) this.#zoomTo([x - (to - from), x]);
     this.#showTip(true);
-    this.#changed();
+    this.#describe();
   }
 
   #zoomAt(factor) {
@@ -259,9 +259,9 @@ export class LineChart {
   #smoothOf(line) {
     if (!line.smooth || !this.#smoothing) return null;
     const key = `${this.#smoothing} ${this.#isLog}`;
-    line.smooth_ = line.smooth_?.key === key ? line.smooth_ : { key, state: null };
-    line.smooth_.state = smoothed(line.points, this.#smoothing, this.#isLog, line.smooth_.state);
-    return line.smooth_.state.values;
+    line.smoothing = line.smoothing?.key === key ? line.smoothing : { key, state: null };
+    line.smoothing.state = smoothed(line.points, this.#smoothing, this.#isLog, line.smoothing.state);
+    return line.smoothing.state.values;
   }
 
   // The y range: nearly all raw values, and all of the smoothed. One wild value hides nothing.

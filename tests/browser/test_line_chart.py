@@ -138,11 +138,11 @@ def test_zoom_survives_new_numbers_and_is_reset(page, report):
 
 
 def test_other_numbers_and_axes(page):
-    page.get_by_label("By", exact=True).select_option("seconds")
+    page.get_by_role("combobox", name="By").select_option("seconds")
     page.locator("#plot").focus()
     page.keyboard.press("End")
     expect(page.locator(".plot-tip strong")).to_have_text("step 60 · 0:02:00")
-    page.get_by_label("By", exact=True).select_option("tokens")
+    page.get_by_role("combobox", name="By").select_option("tokens")
     page.keyboard.press("ArrowLeft")
     page.locator("#plot").focus()
     page.keyboard.press("Home")

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 IS_CI = os.environ.get("CI", "").lower() in {"1", "true"}
-SERVICES = ("postgres", "redis", "browser")
+SERVICES = ("postgres", "redis", "browser", "gettext")
 
 LEFT_OUT = pytest.StashKey[int]()
 COLLECTED = pytest.StashKey[int]()
@@ -26,6 +26,8 @@ def missing_services():
         missing.append("redis")
     if not (shutil.which("chromium") or shutil.which("chromium-browser")):
         missing.append("browser")
+    if not shutil.which("xgettext"):
+        missing.append("gettext")
     return missing
 
 
