@@ -6,6 +6,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.utils import translation
 from rest_framework.test import APIClient
 
 from gligabao.access import ROLES
@@ -16,6 +17,12 @@ DB_ALIASES = [
     pytest.param("default", id="sqlite"),
     pytest.param("pg", id="postgres", marks=pytest.mark.postgres),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _default_language():
+    """A request in another language leaves its thread in that language."""
+    translation.deactivate()
 
 
 @pytest.fixture(params=DB_ALIASES)

@@ -27,7 +27,7 @@ def test_installation_is_ready_without_a_login(client, two_databases):
 
 @pytest.mark.django_db(databases=["default", "second"])
 def test_missing_migration_is_named_with_its_database(client, two_databases):
-    MigrationRecorder(connections["second"]).record_unapplied("training", "0001_initial")
+    MigrationRecorder(connections["second"]).record_unapplied("training", "0003_token_statistics")
 
     answer = client.get("/readyz")
 

@@ -1,5 +1,6 @@
 """Each language's catalogue holds every text of the pages, and pages are written with it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -35,7 +36,9 @@ def entries(text):
                 fields[key] += line[1:-1]
         if fields.get("msgid"):
             translations = [text for name, text in fields.items() if name.startswith("msgstr")]
-            found.append((fields["msgid"], fields.get("msgid_plural"), translations, "#, fuzzy" in block))
+            found.append(
+                (fields["msgid"], fields.get("msgid_plural"), translations, "#, fuzzy" in block)
+            )
     return found
 
 
@@ -44,11 +47,26 @@ def entries(text):
 def test_catalogue_holds_every_text(language, tmp_path):
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(ROOT / name, tmp_path / name)
-    command = [sys.executable, "manage.py", "makemessages", "--locale", language, "--no-location", "--no-obsolete"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    command = [
+        sys.executable,
+        "manage.py",
+        "makemessages",
+        "--locale",
+        language,
+        "--no-location",
+        "--no-obsolete",
+    ]
+    env = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "gligabao.settings",
+        "GLIGABAO_DATA_DIR": str(tmp_path / "data"),
+    }
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=120)
 
     wanted = entries((tmp_path / catalogue(language, "po").relative_to(ROOT)).read_text())
     written = entries(catalogue(language, "po").read_text())
@@ -61,10 +79,13 @@ def test_catalogue_holds_every_text(language, tmp_path):
 def test_every_text_is_translated_with_its_placeholders(language):
     wrong = [
         original
-        for original, plural, translations, is_fuzzy in entries(catalogue(language, "po").read_text())
+        for original, plural, translations, is_fuzzy in entries(
+            catalogue(language, "po").read_text()
+        )
         if is_fuzzy
         or not all(translations)
-        or not set(PLACEHOLDER.findall(translations[-1])) == set(PLACEHOLDER.findall(plural or original))
+        or set(PLACEHOLDER.findall(translations[-1]))
+        != set(PLACEHOLDER.findall(plural or original))
     ]
 
     assert wrong == []
@@ -74,7 +95,9 @@ def test_every_text_is_translated_with_its_placeholders(language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_compiled_catalogue_is_of_this_text(language, tmp_path):
     compiled = tmp_path / "django.mo"
-    subprocess.run(["msgfmt", "--check-format", "-o", compiled, catalogue(language, "po")], check=True)
+    subprocess.run(
+        ["msgfmt", "--check-format", "-o", compiled, catalogue(language, "po")], check=True
+    )
 
     assert catalogue(language, "mo").read_bytes() == compiled.read_bytes(), "run make messages"
 

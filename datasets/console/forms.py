@@ -43,6 +43,9 @@ class UploadForm(forms.Form):
         help_text=_("The file's own if empty."),
     )
     description = forms.CharField(
-        required=False, max_length=2000, label=_("Description"), widget=forms.Textarea(attrs={"rows": 3})
+        required=False,
+        max_length=2000,
+        label=_("Description"),
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
     filename = forms.CharField(required=False, max_length=MAX_NAME_BYTES, widget=forms.HiddenInput)

@@ -49,8 +49,14 @@ def test_language_is_chosen_and_given_back(client_as):
     text = client.get("/console/jobs/").content.decode()
     assert 'lang="de"' in text
     client.post("/console/settings/language", {"language": ""})
-    assert 'lang="de"' in client.get("/console/jobs/", headers={"accept-language": "de-AT"}).content.decode()
-    assert 'lang="en"' in client.get("/console/jobs/", headers={"accept-language": "fr"}).content.decode()
+    assert (
+        'lang="de"'
+        in client.get("/console/jobs/", headers={"accept-language": "de-AT"}).content.decode()
+    )
+    assert (
+        'lang="en"'
+        in client.get("/console/jobs/", headers={"accept-language": "fr"}).content.decode()
+    )
     client.post("/console/settings/language", {"language": "../x"})
     assert 'lang="en"' in client.get("/console/jobs/").content.decode()
 
@@ -112,7 +118,9 @@ def test_old_form_is_refused_with_a_sentence(user_with_role):
 def test_database_that_is_away_is_said():
     request = RequestFactory().get("/console/")
 
-    answer = OutageMiddleware(lambda request: None).process_exception(request, OperationalError("x"))
+    answer = OutageMiddleware(lambda request: None).process_exception(
+        request, OperationalError("x")
+    )
 
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert "The database does not answer" in answer.content.decode()

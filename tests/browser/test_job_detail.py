@@ -37,7 +37,10 @@ SHOWN = ("head", "notes", "progress", "stats", "loss-words", "checkpoints", "att
 def shown(page):
     """What a page says of a run, for comparing two of them."""
     texts = {name: page.locator(f"#{name}").inner_text() for name in SHOWN}
-    return texts | {"title": page.title(), "plot": page.locator("#plot").get_attribute("aria-valuetext")}
+    return texts | {
+        "title": page.title(),
+        "plot": page.locator("#plot").get_attribute("aria-valuetext"),
+    }
 
 
 def expect_value(page, text):
@@ -136,7 +139,9 @@ def test_an_open_dialog_survives_what_comes_in(visitor_as, report):
     page = visitor_as("trainer").open(f"/console/jobs/{job.pk}/")
     page.get_by_role("button", name="Stop").click()
 
-    report(job, {"type": "status", "status": "training"}, {"type": "progress", "step": 7, "loss": 1})
+    report(
+        job, {"type": "status", "status": "training"}, {"type": "progress", "step": 7, "loss": 1}
+    )
 
     expect(page.locator("#step")).to_contain_text("Step 7 of 100")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -237,7 +242,11 @@ def test_new_attempt_takes_back_what_was_overtaken(visitor_as, report):
     report(job, *({"type": "progress", "step": n, "loss": 3.0} for n in range(1, 9)))
     expect_value(page, "step 8: Loss 3 (smoothed 3)")
 
-    append_events(job.pk, [parse_report({"boot": "second", "seq": 0, "type": "progress", "step": 5, "loss": 2.0})], db="default")
+    append_events(
+        job.pk,
+        [parse_report({"boot": "second", "seq": 0, "type": "progress", "step": 5, "loss": 2.0})],
+        db="default",
+    )
 
     expect(page.locator("#attempts tbody tr")).to_have_count(2)
     expect(page.locator("#plot")).to_have_attribute("aria-valuemax", "5")

@@ -92,7 +92,11 @@ def test_filters_stay_and_the_filtered_list_is_live(visitor_as, report):
 def test_chosen_runs_are_compared(visitor_as, report):
     jobs = [make_job(name=f"number {n}") for n in range(3)]
     for job in jobs:
-        report(job, {"type": "progress", "step": 1, "loss": 2.0}, {"type": "progress", "step": 2, "loss": 1.5})
+        report(
+            job,
+            {"type": "progress", "step": 1, "loss": 2.0},
+            {"type": "progress", "step": 2, "loss": 1.5},
+        )
     page = visitor_as("viewer").open("/console/jobs/")
     button = page.get_by_role("button", name="Compare selected")
     expect(button).to_be_disabled()
@@ -107,7 +111,9 @@ def test_chosen_runs_are_compared(visitor_as, report):
 
     expect(page.locator("#legend li")).to_have_text(["number 2", "number 0"])
     plot = page.locator("#plot")
-    expect(plot).to_have_attribute("aria-valuetext", "step 2: number 2 1.5 (smoothed 1.722), number 0 1.5 (smoothed 1.722)")
+    expect(plot).to_have_attribute(
+        "aria-valuetext", "step 2: number 2 1.5 (smoothed 1.722), number 0 1.5 (smoothed 1.722)"
+    )
     report(jobs[0], {"type": "progress", "step": 3, "loss": 1.0}, start=2)
     expect(plot).to_have_attribute("aria-valuemax", "3")
 

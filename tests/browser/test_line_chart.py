@@ -86,7 +86,9 @@ def test_keyboard_reads_values(page):
     plot.focus()
 
     page.keyboard.press("Home")
-    reads(page, f"step 1: Loss {four(LOSSES[0])} (smoothed {four(LOSSES[0])}), Eval loss 1.25 at 30")
+    reads(
+        page, f"step 1: Loss {four(LOSSES[0])} (smoothed {four(LOSSES[0])}), Eval loss 1.25 at 30"
+    )
     page.keyboard.press("ArrowRight")
     assert value(page).startswith("step 2: ")
     page.keyboard.press("PageUp")
@@ -101,7 +103,10 @@ def test_keyboard_reads_values(page):
 
 def test_smoothing_is_the_corrected_mean(page):
     page.get_by_label("Smoothing").fill("0.9")
-    reads(page, f"step 60: Loss {four(LOSSES[-1])} (smoothed {four(smoothed(LOSSES, 0.9))}), Eval loss 1.25 at 30")
+    reads(
+        page,
+        f"step 60: Loss {four(LOSSES[-1])} (smoothed {four(smoothed(LOSSES, 0.9))}), Eval loss 1.25 at 30",
+    )
     page.get_by_label("Smoothing").fill("0")
     reads(page, f"step 60: Loss {four(LOSSES[-1])}, Eval loss 1.25 at 30")
     page.get_by_label("Smoothing").fill("0.5")
@@ -166,12 +171,20 @@ def test_table_holds_the_last_points(page):
 def test_no_spike_of_a_hundred_thousand_points_is_lost(page):
     points = [[step, 1.0] for step in range(100_000)]
     points[54_321][1] = 1.04
-    page.evaluate(MAKE, {"lines": [{"key": "a", "label": "a", "color": 1, "dash": 0, "points": points}], "options": {}})
+    page.evaluate(
+        MAKE,
+        {
+            "lines": [{"key": "a", "label": "a", "color": 1, "dash": 0, "points": points}],
+            "options": {},
+        },
+    )
     width = page.locator("#own").bounding_box()["width"]
     x = 52 + (width - 64) * 0.54321
 
     expect(page.locator("#own")).to_have_attribute("aria-valuemax", "99999")
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     spike = page.evaluate(COUNT, [round(x) - 2, round(x) + 3])
     flat = page.evaluate(COUNT, [round(x) + 40, round(x) + 45])
 
@@ -182,7 +195,13 @@ def test_no_spike_of_a_hundred_thousand_points_is_lost(page):
 
 def test_gap_is_read_and_ends_the_line(page):
     points = [[1, 2.0], [2, None], [3, 1.0]]
-    page.evaluate(MAKE, {"lines": [{"key": "a", "label": "<b>a</b>", "color": 1, "dash": 0, "points": points}], "options": {}})
+    page.evaluate(
+        MAKE,
+        {
+            "lines": [{"key": "a", "label": "<b>a</b>", "color": 1, "dash": 0, "points": points}],
+            "options": {},
+        },
+    )
     own = page.locator("#own")
 
     own.focus()
@@ -197,7 +216,15 @@ def test_gap_is_read_and_ends_the_line(page):
 @pytest.mark.parametrize("value", [0.0, 3.0, -1.0, 1e-12, 1e300])
 def test_equal_and_extreme_values_are_drawn(page, value):
     points = [[step, value] for step in range(1, 30)]
-    page.evaluate(MAKE, {"lines": [{"key": "a", "label": "a", "color": 1, "dash": 0, "points": points, "smooth": True}], "options": {"smoothing": 0.6}})
+    page.evaluate(
+        MAKE,
+        {
+            "lines": [
+                {"key": "a", "label": "a", "color": 1, "dash": 0, "points": points, "smooth": True}
+            ],
+            "options": {"smoothing": 0.6},
+        },
+    )
 
     expect(page.locator("#own")).to_have_attribute("aria-valuemax", "29")
     assert page.evaluate(COUNT, [100, 300])["number"] > 100
@@ -210,7 +237,9 @@ def test_theme_repaints(page):
     page.get_by_role("button", name="Dark theme").click()
 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     assert page.evaluate(pixel) == [26, 29, 28]
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -32,16 +32,25 @@ AXE = {
 def rows():
     """Something of each kind to show; their numbers, for addresses."""
     make_dataset()
-    running, failed, done = (make_job(name=name, tags=["a tag"]) for name in ("one", "two", "three"))
+    running, failed, done = (
+        make_job(name=name, tags=["a tag"]) for name in ("one", "two", "three")
+    )
     for job in (running, failed, done):
         reports = [
             {"type": "status", "status": "training"},
             {"type": "warning", "code": "x", "message": "something odd"},
-            *({"type": "progress", "step": n, "loss": 3 / n, "elapsed_seconds": n} for n in range(1, 30)),
+            *(
+                {"type": "progress", "step": n, "loss": 3 / n, "elapsed_seconds": n}
+                for n in range(1, 30)
+            ),
             {"type": "eval", "step": 20, "eval_loss": 1.0},
             {"type": "checkpoint", "step": 20, "path": "checkpoint-20", "size_bytes": 29306880},
         ]
-        append_events(job.pk, [parse_report({"boot": "b", "seq": n, **one}) for n, one in enumerate(reports)], db="default")
+        append_events(
+            job.pk,
+            [parse_report({"boot": "b", "seq": n, **one}) for n, one in enumerate(reports)],
+            db="default",
+        )
     ended = server_event("status", status="failed", reason="out_of_memory", error="exit 137",
                          final_loss=None, model_id=None)  # fmt: skip
     append_events(failed.pk, [ended], db="default")
@@ -63,10 +72,14 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(visitor_as, rows, theme, widt
 
     for address in PAGES:
         page.goto(visitor.url + address.format(**rows))
-        page.evaluate("() => document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        page.evaluate(
+            "() => document.querySelectorAll('details').forEach((one) => (one.open = true))"
+        )
         violations = Axe().run(page, options=AXE).response["violations"]
         if violations:
-            found[address] = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in violations]
+            found[address] = [
+                (one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in violations
+            ]
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width, address
         assert page.locator("h1").count() == 1, address
 

@@ -23,7 +23,9 @@ def test_bins_hold_every_example_once():
 
     assert len(found.bins) <= BINS
     assert sum(one.count for one in found.bins) == found.count
-    assert all(one.stop == other.start for one, other in zip(found.bins, found.bins[1:], strict=False))
+    assert all(
+        one.stop == other.start for one, other in zip(found.bins, found.bins[1:], strict=False)
+    )
     assert found.bins[-1].start <= found.max < found.bins[-1].stop
 
 

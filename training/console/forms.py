@@ -26,7 +26,10 @@ class EditJobForm(forms.Form):
         required=False, label=_("Tags"), help_text=_("Separated by commas."), max_length=4000
     )
     note = forms.CharField(
-        required=False, max_length=MAX_NOTE, label=_("Note"), widget=forms.Textarea(attrs={"rows": 4})
+        required=False,
+        max_length=MAX_NOTE,
+        label=_("Note"),
+        widget=forms.Textarea(attrs={"rows": 4}),
     )
 
     def clean_tags(self) -> list[str]:

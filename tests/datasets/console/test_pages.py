@@ -86,9 +86,7 @@ def test_file_that_does_not_validate_shows_its_report(client_as, case, code, lin
 
     response = sent(client, (CASES / case).read_bytes(), name="typed", description="kept text")
     assert response.status_code == 400
-    response = sent(
-        client, (CASES / case).read_bytes(), name="mine.jsonl", description="kept text"
-    )
+    response = sent(client, (CASES / case).read_bytes(), name="mine.jsonl", description="kept text")
 
     page = Page(response.content.decode())
     assert response.status_code == 400
@@ -210,17 +208,45 @@ def test_ready_dataset_can_be_trained_on(client_as):
 
     assert page.all("a", href="/console/jobs/new/?dataset=mine.jsonl")
     assert "used it" in page.text
-    assert not page_of(viewer, "/console/datasets/mine.jsonl/").all("a", href="/console/jobs/new/?dataset=mine.jsonl")
+    assert not page_of(viewer, "/console/datasets/mine.jsonl/").all(
+        "a", href="/console/jobs/new/?dataset=mine.jsonl"
+    )
 
 
 def test_every_code_of_a_report_is_explained():
-    spec = (
-        "not_utf8 invalid_json json_array wrong_format compressed_file not_an_object "
-        "unknown_format mixed_formats non_standard_number duplicate_key lone_surrogate too_deep "
-        "line_too_long messages_not_list empty_messages unknown_role role_order no_assistant "
-        "last_not_assistant content_not_text empty_content no_completion bad_tool_call no_records "
-        "bad_name bom blank_lines duplicate_rows control_tokens nul few_rows"
-    ).split()
+    spec = [
+        "not_utf8",
+        "invalid_json",
+        "json_array",
+        "wrong_format",
+        "compressed_file",
+        "not_an_object",
+        "unknown_format",
+        "mixed_formats",
+        "non_standard_number",
+        "duplicate_key",
+        "lone_surrogate",
+        "too_deep",
+        "line_too_long",
+        "messages_not_list",
+        "empty_messages",
+        "unknown_role",
+        "role_order",
+        "no_assistant",
+        "last_not_assistant",
+        "content_not_text",
+        "empty_content",
+        "no_completion",
+        "bad_tool_call",
+        "no_records",
+        "bad_name",
+        "bom",
+        "blank_lines",
+        "duplicate_rows",
+        "control_tokens",
+        "nul",
+        "few_rows",
+    ]
 
     assert set(spec) <= set(EXPLANATIONS)
 
@@ -238,7 +264,10 @@ def test_download_gives_the_bytes_that_came(user_with_role):
 
     answer, content = asyncio.run(read())
 
-    assert (len(content), answer.headers["Content-Length"]) == (dataset.size_bytes, str(dataset.size_bytes))
+    assert (len(content), answer.headers["Content-Length"]) == (
+        dataset.size_bytes,
+        str(dataset.size_bytes),
+    )
     assert answer.headers["Content-Disposition"].startswith("attachment;")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 

@@ -26,7 +26,9 @@ def test_asks_first_and_answers_when_it_is_counted(api_as):
     assert answer.status_code == 200
     assert (body["num_tokens"], body["p50"], body["p95"], body["max"]) == (320, 10, 300, 300)
     assert (body["max_length"], body["num_over_max_length"]) == (256, 1)
-    assert client.get(f"{ADDRESS}?base_model=tiny&max_length=400").json()["num_over_max_length"] == 0
+    assert (
+        client.get(f"{ADDRESS}?base_model=tiny&max_length=400").json()["num_over_max_length"] == 0
+    )
 
 
 def test_failure_is_told(api_as):

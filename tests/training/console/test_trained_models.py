@@ -49,7 +49,13 @@ def test_files_and_origin(client_as):
 
     page = page_of(client_as("viewer"), f"/console/models/{model.pk}/files/")
 
-    for text in ("adapter_model.safetensors", "4.1 kB", "b" * 64, "gligabao/tiny-gemma-4", "lora_rank"):
+    for text in (
+        "adapter_model.safetensors",
+        "4.1 kB",
+        "b" * 64,
+        "gligabao/tiny-gemma-4",
+        "lora_rank",
+    ):
         assert text in page.text
     address = f"/v1/gb/training/models/{model.pk}/files/adapter_model.safetensors"
     assert page.all("a", href=address)
@@ -57,9 +63,14 @@ def test_files_and_origin(client_as):
 
 def test_question_is_answered_without_a_script(client_as, fake_provider):
     model = make_trained_model()
-    fake_provider.infer_events = [InferEvent("note", text="No GPU here."), done("<b>Me.</b>", "length")]
+    fake_provider.infer_events = [
+        InferEvent("note", text="No GPU here."),
+        done("<b>Me.</b>", "length"),
+    ]
 
-    response = client_as("trainer").post(f"/console/models/{model.pk}/", QUESTION | {"base": "on", "system": "Be kind."})
+    response = client_as("trainer").post(
+        f"/console/models/{model.pk}/", QUESTION | {"base": "on", "system": "Be kind."}
+    )
 
     page = Page(response.content.decode())
     assert page.text.count("<b>Me.</b>") == 2
@@ -147,7 +158,7 @@ def test_admin_deletes(client_as):
 def test_calls_hold_the_address_and_quote_the_prompt(client_as, fake_provider):
     model = make_trained_model(db="second")
     fake_provider.infer_events = [done("Me.")]
-    question = QUESTION | {"prompt": "it's $(me)\n\"now\""}
+    question = QUESTION | {"prompt": 'it\'s $(me)\n"now"'}
 
     response = client_as("trainer").post(f"/console/models/{model.pk}/?db=second", question)
 
@@ -155,5 +166,7 @@ def test_calls_hold_the_address_and_quote_the_prompt(client_as, fake_provider):
     address = f"http://testserver/v1/gb/training/models/{model.pk}/infer?db=second"
     assert address in page.text_of("curl")
     body = page.text_of("curl").split("-d ")[1]
-    assert json.dumps({"prompt": question["prompt"], "stream": True}).replace("'", "'\"'\"'") in body
+    assert (
+        json.dumps({"prompt": question["prompt"], "stream": True}).replace("'", "'\"'\"'") in body
+    )
     compile("".join(page._texts["python"]), "python", "exec")
