@@ -30,7 +30,7 @@ function take(request) {
   const outcome = page.getElementById("outcome");
   // Stored: the answer is the page of the dataset, after a redirect.
   if (request.status === 200 && !outcome) return location.assign(request.responseURL);
-  if (!outcome) return fail(words.lost);
+  if (!outcome) return fail(words.unsure);
   bar.hidden = true;
   form.querySelector('button[type="submit"]').disabled = false;
   document.getElementById("outcome").replaceChildren(...document.importNode(outcome, true).childNodes);
@@ -43,14 +43,18 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   if (form.elements.file.files[0]?.size > Number(words.max)) return fail(words.large);
   const request = new XMLHttpRequest();
+  let isSent = false;
   request.open("POST", form.action || location.href);
   request.upload.addEventListener("progress", ({ loaded, total }) => {
     const share = Math.floor((loaded * 100) / total);
+    isSent = loaded === total;
     show(share < 100 ? `${words.sending} ${share} %` : words.checking, share);
   });
   request.addEventListener("load", () => take(request));
-  request.addEventListener("error", () => fail(words.lost));
-  request.addEventListener("abort", () => fail(words.lost));
+  // Once all of it is under way, nobody here knows whether it arrived.
+  const lose = () => fail(isSent ? words.unsure : words.lost);
+  request.addEventListener("error", lose);
+  request.addEventListener("abort", lose);
   form.querySelector('button[type="submit"]').disabled = true;
   show(words.sending, 0);
   request.send(new FormData(form));
