@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import httpx  # noqa: E402
-from playwright.sync_api import Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Page, Request, sync_playwright  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -53,11 +53,17 @@ from training.models import JobEvent, TrainingJob
 steps = {steps}
 job = make_job(name=f"run of {{steps}} steps", num_train_steps=steps * 2)
 events = (
-    JobEvent(run=job, seq=seq, type="progress", data={{"step": seq, "loss": 1 + math.exp(-seq / steps), "learning_rate": 1e-4, "elapsed_seconds": seq * 1.0, "tokens": seq * 100}})
+    JobEvent(
+        run=job, seq=seq, position=seq, type="progress", source="trainer",
+        data=dict(step=seq, loss=1 + math.exp(-seq / steps), learning_rate=1e-4,
+                  elapsed_seconds=float(seq), tokens=seq * 100),
+    )
     for seq in range(1, steps + 1)
 )
 JobEvent.objects.bulk_create(events, batch_size=5000)
-TrainingJob.objects.filter(pk=job.pk).update(next_seq=steps + 1, last_step=steps, last_loss=1.4, status="training")
+TrainingJob.objects.filter(pk=job.pk).update(
+    next_seq=steps + 1, last_step=steps, last_loss=1.4, status="training"
+)
 print(job.pk)
 """
 MAKE_JOBS = """
@@ -65,11 +71,12 @@ from tests.factories import make_job
 from training.models import TrainingJob
 from training.tokens import new_job_id, new_nonce
 job = make_job(events=False)
+names = [field.attname for field in job._meta.concrete_fields if not field.primary_key]
 rows = []
 for number in range({jobs}):
     job.pk, job.job_id, job.nonce, job.name = None, new_job_id(), new_nonce(), f"run {{number}}"
     job.token_hash = job.nonce
-    rows.append({{field.attname: getattr(job, field.attname) for field in job._meta.concrete_fields if not field.primary_key}})
+    rows.append({{name: getattr(job, name) for name in names}})
 TrainingJob.objects.bulk_create([TrainingJob(**row) for row in rows], batch_size=500)
 print(TrainingJob.objects.count())
 """
@@ -80,7 +87,7 @@ from training.events import append_events
 start = time.monotonic()
 for number in range({number}):
     time.sleep(max(0, start + number / {rate} - time.monotonic()))
-    report = dict(type="progress", boot="b", seq=number, step={first} + number, loss=1.0 + number % 7 / 10)
+    report = dict(type="progress", boot="b", seq=number, step={first} + number, loss=1.5)
     append_events({run}, [parse_report(report)], db="default")
 print("done")
 """
@@ -158,7 +165,7 @@ def _measure_browser(own: Installation, folder: Path) -> Table:
     return table
 
 
-def _size(request) -> int:
+def _size(request: Request) -> int:
     if request.url.startswith("data:") or "/events" in request.url:
         return 0
     found = request.sizes()
