@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from datasets.formats.names import MAX_NAME_BYTES
 from datasets.manifest import MAX_NAME
@@ -18,10 +19,10 @@ VERSION_MTIME_NS = 1_577_836_800 * 10**9
 
 
 class DatasetStatus(models.TextChoices):
-    READY = "ready", "Ready"
-    INVALID = "invalid", "Invalid"
-    MISSING = "missing", "File missing"
-    CHANGED = "changed", "File changed"
+    READY = "ready", _("Ready")
+    INVALID = "invalid", _("Invalid")
+    MISSING = "missing", _("File missing")
+    CHANGED = "changed", _("File changed")
 
 
 class Dataset(models.Model):

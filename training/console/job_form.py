@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from django import forms
 from django.conf import settings
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -184,7 +185,7 @@ def _field(name: str, allowed: Range | Choice | Switch) -> forms.Field:
     return kind(
         min_value=allowed.minimum,
         max_value=allowed.maximum,
-        help_text=f"{allowed.meaning} {allowed.words.capitalize()}.",
+        help_text=f"{allowed.meaning} {capfirst(allowed.words)}.",
         widget=forms.NumberInput(attrs={"placeholder": usual, "step": "any"}),
         **common,
     )

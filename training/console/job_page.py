@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from gligabao.units import duration_text
 from training.checkpoints import JobCheckpoint, job_checkpoints
 from training.console.job_rows import MISSING, job_title, last_loss_text, loss_text
+from training.console.numbers import measured
 from training.event_text import number_text
 from training.models import JobAttempt, JobEvent, TrainedModel, TrainingJob
 from training.progress import percent_done, time_left
@@ -148,8 +149,8 @@ class JobPage:
         if before is None or after is None:
             return ""
         return _("loss on training answers %(before)s with the base model, %(after)s tuned") % {
-            "before": number_text(before),
-            "after": number_text(after),
+            "before": measured(before),
+            "after": measured(after),
         }
 
     @property
@@ -188,7 +189,7 @@ class JobPage:
 
     def _latest(self, name: str) -> str:
         value = number_or_none(self._report.get(name))
-        return "" if value is None else number_text(value)
+        return "" if value is None else measured(value)
 
     @property
     def _eval_stat(self) -> list[Stat]:
@@ -205,14 +206,14 @@ class JobPage:
         if not losses:
             return [Stat(_("Eval loss"), MISSING, _("not evaluated yet"))]
         best, step = min(losses)
-        remark = _("best %(loss)s at step %(step)s") % {"loss": number_text(best), "step": step}
+        remark = _("best %(loss)s at step %(step)s") % {"loss": measured(best), "step": step}
         stopped_at = number_or_none(self._last_said.get("stopped_early_at"))
         if stopped_at is not None:
             remark = _("%(best)s; stopped early at step %(step)s") % {
                 "best": remark,
-                "step": number_text(stopped_at),
+                "step": measured(stopped_at),
             }
-        return [Stat(_("Eval loss"), number_text(losses[-1][0]), remark)]
+        return [Stat(_("Eval loss"), measured(losses[-1][0]), remark)]
 
 
 def setting_text(value: Any) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from training.event_text import nonfinite_text, number_text
+from training.console.numbers import measured
+from training.event_text import nonfinite_text
 from training.models import TrainingJob
 from training.progress import percent_done
 
@@ -42,8 +43,8 @@ def job_title(job: TrainingJob) -> str:
 def last_loss_text(job: TrainingJob) -> str:
     if job.last_loss is None:
         return nonfinite_text(job.last_loss_nonfinite) or MISSING
-    return number_text(job.last_loss)
+    return measured(job.last_loss)
 
 
 def loss_text(value: float | None) -> str:
-    return MISSING if value is None else number_text(value)
+    return MISSING if value is None else measured(value)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from training.event_text import number_text
+from django.utils.translation import gettext as _
+
+from training.console.numbers import measured
 
 WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28  # room for the numbers at the axes
@@ -38,11 +40,11 @@ class LossLine:
 
 def loss_line(points: Sequence[Point], evals: Sequence[Point] = ()) -> LossLine | None:
     """The lines of these points, steps rising; None without a single number."""
-    numbers = [loss for _, loss in (*points, *evals) if loss is not None]
+    numbers = [loss for _step, loss in (*points, *evals) if loss is not None]
     if not numbers:
         return None
     low, high = min(numbers), max(numbers)
-    steps = [step for step, _ in (*points, *evals)]
+    steps = [step for step, _loss in (*points, *evals)]
     first, last = min(steps), max(steps)
 
     def place(step: int, loss: float) -> tuple[float, float]:
@@ -65,11 +67,13 @@ def loss_line(points: Sequence[Point], evals: Sequence[Point] = ()) -> LossLine 
         eval_segments=eval_segments,
         eval_dots=eval_dots,
         gaps=[f"{_scaled(step, first, last, LEFT, WIDTH - RIGHT):g}" for step in gaps],
-        lowest=number_text(low),
-        highest=number_text(high),
+        lowest=measured(low),
+        highest=measured(high),
         first_step=str(first),
         last_step=str(last),
-        words=" ".join(filter(None, (_words("Training loss", points), _words("Eval loss", evals)))),
+        words=" ".join(
+            filter(None, (_words(_("Training loss"), points), _words(_("Eval loss"), evals)))
+        ),
     )
 
 
@@ -97,11 +101,19 @@ def _words(name: str, points: Sequence[Point]) -> str:
     if not known:
         return ""
     (first_step, first), (last_step, last) = known[0], known[-1]
-    words = (
-        f"{name} from {number_text(first)} at step {first_step} to {number_text(last)} at step "
-        f"{last_step}; lowest {number_text(min(loss for _, loss in known))}."
-    )
+    words = _(
+        "%(name)s from %(first)s at step %(first_step)s to %(last)s at step %(last_step)s; "
+        "lowest %(lowest)s."
+    ) % {
+        "name": name,
+        "first": measured(first),
+        "first_step": first_step,
+        "last": measured(last),
+        "last_step": last_step,
+        "lowest": measured(min(loss for _step, loss in known)),
+    }
     num_gaps = len(points) - len(known)
     if num_gaps:
-        words += f" At {num_gaps} of {len(points)} steps the loss was no number."
+        gaps = _("At %(gaps)s of %(all)s steps the loss was no number.")
+        words += " " + gaps % {"gaps": num_gaps, "all": len(points)}
     return words

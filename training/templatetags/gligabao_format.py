@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 from gligabao.databases import current_database, name_of
 from gligabao.errors import GligabaoError
 from training.catalog import base_models
-from training.event_text import SHOWN_FIELDS, number_text
+from training.console.numbers import measured
+from training.event_text import SHOWN_FIELDS
 from training.event_text import event_text as text_of_event
 from training.models import JobEvent, TrainingJob
 from training.services.jobs import default_base_model
@@ -149,7 +150,7 @@ def _scaled(value: float, among: Sequence[float], length: int) -> float:
 @register.filter
 def short(value: float | None) -> str:
     """A measured number with four digits."""
-    return "-" if value is None else number_text(value)
+    return "-" if value is None else measured(value)
 
 
 @register.simple_tag
