@@ -71,8 +71,13 @@ class Visitor:
         page = self.context.new_page()
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", self._note)
+        page.on("request", self._look_at)
         page.goto(self.url + path)
         return page
+
+    def _look_at(self, request) -> None:
+        if not request.url.startswith((f"{self.url}/", "data:", "blob:")):
+            self.problems.append(f"asked another host: {request.url}")
 
     def _note(self, message) -> None:
         if message.type == "error":
