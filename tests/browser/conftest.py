@@ -75,6 +75,11 @@ class Visitor:
         page.goto(self.url + path)
         return page
 
+    def bear(self, text: str) -> None:
+        """Forget what a test brought about: the browser notes each request that is refused."""
+        assert [one for one in self.problems if text in one], self.problems
+        self.problems[:] = [one for one in self.problems if text not in one]
+
     def _look_at(self, request) -> None:
         if not request.url.startswith((f"{self.url}/", "data:", "blob:")):
             self.problems.append(f"asked another host: {request.url}")

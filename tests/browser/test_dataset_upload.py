@@ -41,7 +41,8 @@ def test_good_file_leads_to_its_page(visitor_as, has_script):
 
 @pytest.mark.parametrize("has_script", [True, False])
 def test_bad_file_is_explained_and_what_was_typed_stays(visitor_as, has_script):
-    page = visitor_as("trainer", java_script_enabled=has_script).open(ADDRESS)
+    visitor = visitor_as("trainer", java_script_enabled=has_script)
+    page = visitor.open(ADDRESS)
     page.get_by_label("Description").fill("my own words")
 
     send(page, "bad.jsonl", GOOD + '{"prompt": "cut\n')
@@ -50,6 +51,7 @@ def test_bad_file_is_explained_and_what_was_typed_stays(visitor_as, has_script):
     expect(problems).to_contain_text("The file was not stored.")
     expect(page.get_by_role("region", name="What is wrong")).to_contain_text("13")
     expect(page.get_by_label("Description")).to_have_value("my own words")
+    visitor.bear("400 (Bad Request)")
     if has_script:
         expect(problems).to_be_focused()
         send(page, "bad.jsonl", GOOD)
@@ -72,9 +74,7 @@ def test_lost_network_is_said_and_the_form_goes_on(visitor_as):
     page.unroute("**/upload/")
     page.get_by_role("button", name="Upload").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("later.jsonl")
-    visitor.problems[:] = [
-        one for one in visitor.problems if "ERR_INTERNET_DISCONNECTED" not in one
-    ]
+    visitor.bear("ERR_INTERNET_DISCONNECTED")
 
 
 def test_ended_login_is_said(visitor_as):

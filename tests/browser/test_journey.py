@@ -89,7 +89,7 @@ def test_from_login_to_answer_without_a_mouse(page, installation, tmp_path):
     heading(page, "Upload a dataset")
     tab_to(page, page.get_by_label("Choose a .jsonl file"))
     with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Enter")
+        page.keyboard.press("Space")
     chooser.value.set_files(rows)
     follow(page, page.get_by_role("button", name="Upload"))
     heading(page, "shelves.jsonl")
@@ -125,7 +125,7 @@ def test_from_login_to_answer_without_a_mouse(page, installation, tmp_path):
     page.keyboard.press("Control+a")
     page.keyboard.type("8")
     tab_to(page, page.get_by_label("Also ask the base model"))
-    page.keyboard.press("Space")
+    expect(page.get_by_label("Also ask the base model")).to_be_checked()
     page.keyboard.press("Control+Enter")
     expect(page.locator("#said")).to_have_text("The answer is complete.", timeout=180_000)
     for name in ("Tuned", "Base model"):
