@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
@@ -79,6 +80,11 @@ class Visitor:
         """Forget what a test brought about: the browser notes each request that is refused."""
         assert [one for one in self.problems if text in one], self.problems
         self.problems[:] = [one for one in self.problems if text not in one]
+
+    def end_login(self, page: Page) -> None:
+        """Once the page's stream is open: one that is opened later would be refused too."""
+        page.wait_for_function("[...window.__sources].some((source) => source.readyState === 1)")
+        Session.objects.all().delete()
 
     def _look_at(self, request) -> None:
         if not request.url.startswith((f"{self.url}/", "data:", "blob:")):

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
 from datasets.models import Dataset
@@ -78,8 +77,9 @@ def test_lost_network_is_said_and_the_form_goes_on(visitor_as):
 
 
 def test_ended_login_is_said(visitor_as):
-    page = visitor_as("trainer").open(ADDRESS)
-    Session.objects.all().delete()
+    visitor = visitor_as("trainer")
+    page = visitor.open(ADDRESS)
+    visitor.end_login(page)
 
     send(page, "never.jsonl", GOOD)
 

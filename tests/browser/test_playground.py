@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
 from tests.factories import make_trained_model
@@ -47,7 +46,7 @@ def test_model_whose_files_are_gone_is_said_and_the_question_stays(page):
 
 
 def test_ended_login_is_said(trainer, page):
-    Session.objects.all().delete()
+    trainer.end_login(page)
 
     ask(page)
 
