@@ -30,6 +30,7 @@ def as_curl(job: TrainingJob, request: HttpRequest) -> str:
 
 def as_command(job: TrainingJob) -> str:
     database = name_of(current_database())
+    pairs = [f"{name}={json.dumps(value)}" for name, value in job.hyperparams.items()]
     options = [
         f"--base-model {shlex.quote(job.base_model)}",
         f"--dataset {shlex.quote(job.dataset)}",
@@ -37,7 +38,7 @@ def as_command(job: TrainingJob) -> str:
         f"--steps {job.num_train_steps}",
         f"--max-seconds {job.max_seconds}",
         *([f"--name {shlex.quote(job.name)}"] if job.name else []),
-        *(f"--set {shlex.quote(f'{name}={json.dumps(value)}')}" for name, value in _given(job)),
+        *(f"--set {shlex.quote(pair)}" for pair in pairs),
         *([] if database == STANDARD else [f"--db {shlex.quote(database)}"]),
     ]
     return " \\\n  ".join(["manage.py train", *options])
@@ -52,15 +53,5 @@ def _body(job: TrainingJob) -> dict[str, Any]:
         "num_train_steps": job.num_train_steps,
         "max_seconds": job.max_seconds,
         **({"name": job.name} if job.name else {}),
-        "hyperparams": dict(_given(job)),
+        "hyperparams": job.hyperparams,
     }
-
-
-def _given(job: TrainingJob) -> list[tuple[str, Any]]:
-    """The hyperparameters that a start request may say all at once."""
-    held_out = job.hyperparams.get("eval_fraction")
-    return [
-        (name, value)
-        for name, value in job.hyperparams.items()
-        if held_out or name not in ("eval_steps", "early_stopping_patience")
-    ]

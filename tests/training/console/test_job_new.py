@@ -5,6 +5,7 @@ import pytest
 from gligabao.errors import NotConfigured
 from tests.factories import make_dataset, make_job
 from tests.reading import Page, page_of
+from training.hyperparams import job_hyperparams
 from training.models import TrainingJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "second"])
@@ -114,8 +115,23 @@ def test_run_is_taken_as_a_pattern(client_as, fake_provider):
 
     assert page.all("input", name="num_train_steps", value="77")
     assert page.all("input", name="hyperparams.learning_rate", value="0.002")
+    assert client.post(ADDRESS, filled(page)).url == f"/console/jobs/{job.pk + 1}/"
+    again = TrainingJob.objects.get(pk=job.pk + 1)
+    assert (again.name, again.num_train_steps) == ("first", 77)
+    assert again.hyperparams == job_hyperparams(job.hyperparams, method="lora", model_defaults={})
     for odd in ("x", "9" * 30, "999"):
         assert client.get(f"{ADDRESS}?like={odd}").status_code == 200
+
+
+def test_page_of_a_run_offers_one_like_it(client_as):
+    job = make_job()
+
+    assert page_of(client_as("trainer"), f"/console/jobs/{job.pk}/").all(
+        "a", href=f"{ADDRESS}?like={job.pk}"
+    )
+    assert not page_of(client_as("viewer"), f"/console/jobs/{job.pk}/").all(
+        "a", href=f"{ADDRESS}?like={job.pk}"
+    )
 
 
 def test_dataset_that_is_not_ready_cannot_be_chosen(client_as, fake_provider):
