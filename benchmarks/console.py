@@ -48,6 +48,7 @@ print(client.cookies["sessionid"].value)
 # A run of so many steps, as reports would leave it, but written at once.
 MAKE_RUN = """
 import math
+from django.db import connection
 from tests.factories import make_job
 from training.models import JobEvent, TrainingJob
 steps = {steps}
@@ -61,6 +62,7 @@ events = (
     for seq in range(1, steps + 1)
 )
 JobEvent.objects.bulk_create(events, batch_size=5000)
+connection.cursor().execute("ANALYZE")  # PostgreSQL does so by itself, but later
 TrainingJob.objects.filter(pk=job.pk).update(
     next_seq=steps + 1, last_step=steps, last_loss=1.4, status="training"
 )

@@ -6,9 +6,12 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
 
+from training.contract import REPORT_TYPES
 from training.models import JobAttempt, JobEvent, TrainedModel, TrainingJob
 
 MANY = 10_000_000  # a page number nobody reaches; stands in for a count that is not made
@@ -38,6 +41,19 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return False
 
 
+class TypeFilter(admin.SimpleListFilter):
+    """The types there are. Django's own filter would read which ones the table holds."""
+
+    title = _("type")
+    parameter_name = "type"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [(type_, type_) for type_ in REPORT_TYPES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[JobEvent]) -> QuerySet[JobEvent]:
+        return queryset.filter(type=self.value()) if self.value() else queryset
+
+
 @admin.register(TrainingJob)
 class TrainingJobAdmin(ReadOnlyAdmin):
     list_display = ("id", "name", "status", "base_model", "dataset", "last_step", "created_at")
@@ -51,7 +67,7 @@ class TrainingJobAdmin(ReadOnlyAdmin):
 @admin.register(JobEvent)
 class JobEventAdmin(ReadOnlyAdmin):
     list_display = ("id", "run_id", "seq", "type", "source", "attempt", "created_at")
-    list_filter = ("type", "source")
+    list_filter = (TypeFilter,)
     search_fields = ("=run__pk",)
     search_help_text = "The number of a job."
     list_select_related = False

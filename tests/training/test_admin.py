@@ -14,7 +14,9 @@ from training.models import JobEvent
 pytestmark = pytest.mark.django_db
 
 NUM_EVENTS = 2000
-COUNT_OF_ALL_EVENTS = re.compile(r'SELECT COUNT\(\*\).*FROM "gb_training_job_events"(?! WHERE)')
+READS_ALL_EVENTS = re.compile(
+    r'SELECT (COUNT\(\*\)|DISTINCT).*FROM "gb_training_job_events"(?! WHERE)'
+)
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ def big_job():
         "/admin/training/jobevent/",
         "/admin/training/jobevent/?q={run_id}",
         "/admin/training/jobevent/?p=3",
+        "/admin/training/jobevent/?type=progress",
         "/admin/training/trainingjob/",
         "/admin/training/trainingjob/{run_id}/change/",
         "/admin/training/jobattempt/",
@@ -47,7 +50,7 @@ def big_job():
         "/v1/gb/training/jobs",
     ],
 )
-def test_u01_pages_take_few_queries_and_never_count_all_events(admin, big_job, path):
+def test_u01_pages_take_few_queries_and_never_read_all_events(admin, big_job, path):
     with CaptureQueriesContext(
         connection,
     ) as queries:
@@ -56,7 +59,7 @@ def test_u01_pages_take_few_queries_and_never_count_all_events(admin, big_job, p
     assert answer.status_code == 200
     assert len(queries) <= 20
     asked = [query["sql"] for query in queries]
-    assert [sql for sql in asked if COUNT_OF_ALL_EVENTS.search(sql)] == []
+    assert [sql for sql in asked if READS_ALL_EVENTS.search(sql)] == []
     if path.startswith("/v1/"):
         assert [sql for sql in asked if "gb_training_job_events" in sql] == []
 

@@ -94,7 +94,7 @@ class JobPage:
             "percent": self.percent,
         }
 
-    @property
+    @cached_property
     def time_left(self) -> str:
         """With a range where the speed changed; empty while it cannot be told."""
         if self.job.status != JobStatus.TRAINING or self.job.is_stopping:
