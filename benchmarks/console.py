@@ -154,10 +154,15 @@ def _measure_browser(own: Installation, folder: Path) -> Table:
         context.add_cookies([cookie])
         page = context.new_page()
         sizes: list[int] = []
-        page.on("requestfinished", lambda request: sizes.append(_size(request)))
+
+        def note(request: Request) -> None:
+            sizes.append(_size(request))
+
+        page.on("requestfinished", note)
         page.goto(f"{web.url}/console/jobs/{run}/")
         page.wait_for_load_state("load")
         page.locator("[data-feed-state]:has-text('Live')").wait_for()
+        page.remove_listener("requestfinished", note)
         table = Table("browser, a run's page", "")
         table.add_row("requests of the first load", str(len([size for size in sizes if size])))
         table.add_row("KB of the first load", f"{sum(sizes) / 1000:.1f}")
