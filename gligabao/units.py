@@ -5,6 +5,11 @@ from __future__ import annotations
 from django.utils.formats import number_format
 
 
+def count_text(value: int | float) -> str:
+    """Such as `20,000`, the thousands marked as the reader's language does."""
+    return number_format(value, use_l10n=True, force_grouping=True)
+
+
 def size_text(size_bytes: int) -> str:
     """Such as `29.3 MB`; a kB has 1000 bytes."""
     size, unit = float(size_bytes), "bytes"

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gligabao.units import size_text
+
 MAX_TEXT = 1000  # characters of one value
 
 # What is shown of an event, in this order, where it is there. Logs show their text alone.
@@ -29,7 +31,7 @@ SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 LOSSES = ("loss", "eval_loss", "final_loss", "best_eval_loss")  # null: it was no number
 # Fields whose name says nothing that the text does not say.
-BARE_FIELDS = ("status", "text", "message", "error")
+BARE_FIELDS = ("status", "text", "message", "error", "path", "size_bytes")
 
 
 def event_text(type: str, data: Mapping[str, Any], *, attempt: int = 1) -> str:
@@ -54,6 +56,8 @@ def _value_text(name: str, data: Mapping[str, Any]) -> str:
         return value[:MAX_TEXT]
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name == "size_bytes" and isinstance(value, int):
+        return size_text(value)
     if isinstance(value, int | float):
         return number_text(value)
     return json.dumps(value, ensure_ascii=False)[:MAX_TEXT]

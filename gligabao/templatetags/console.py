@@ -11,14 +11,13 @@ from urllib.parse import quote
 from django import template
 from django.conf import settings
 from django.templatetags.static import static
-from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from gligabao.console.pages import page_url
 from gligabao.databases import current_database, database_names, name_of
-from gligabao.units import size_text
+from gligabao.units import count_text, size_text
 
 register = template.Library()
 
@@ -119,7 +118,7 @@ def at(values: Mapping[str, Any], key: str) -> Any:
 @register.filter
 def number(value: int | float | None) -> str:
     """A count with the thousands marked as the reader's language does."""
-    return "-" if value is None else number_format(value, use_l10n=True, force_grouping=True)
+    return "-" if value is None else count_text(value)
 
 
 @register.filter

@@ -136,7 +136,7 @@ export function niceTicks([low, high], number, { isLog = false, isTime = false, 
   if (isTime) step = TIMES.find((one) => one >= rough) ?? step;
   if (isWhole) step = Math.max(1, step);
   const ticks = [];
-  for (let index = Math.ceil(low / step - 1e-9); index * step <= high * (1 + 1e-12); index += 1) ticks.push(index * step);
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high * (1 + 1e-12); index += 1) ticks.push(index * step || 0); // no -0
   return ticks;
 }
 

@@ -18,6 +18,7 @@ const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [5, 2], [1, 2]];
 const COLORS = ["--card", "--line", "--quiet", "--text", "--series-1", "--series-2", "--series-3",
   "--series-4", "--series-5", "--series-6"]; 
 const FAINT = 0.28;
+const SHORT_AXIS = 20; // steps; shorter is not halved
 const MIN_DRAG = 6; // pixels; less is a click
 
 export class LineChart {
@@ -244,7 +245,7 @@ export class LineChart {
     const xs = ends.map((step) => this.#x(step)).filter((x) => x !== null);
     if (!xs.length) return [0, this.#axis.max ?? 1];
     const first = Math.min(...xs);
-    const last = Math.max(...xs, this.#axis.max ?? -Infinity);
+    const last = longEnough(first, Math.max(...xs), this.#axis.max ?? -Infinity);
     return first === last ? [first - 0.5, last + 0.5] : [first, last];
   }
 
@@ -539,6 +540,14 @@ export class LineChart {
     this.tip.style.left = isRight ? "" : `${place + 12}px`;
     this.tip.style.right = isRight ? `${this.element.clientWidth - place + 12}px` : "";
   }
+}
+
+// Where the axis ends: at `max`, or halved until the lines take up a quarter of it. The first
+// steps of a long run can be seen, and the axis does not move with each new point.
+function longEnough(first, last, max) {
+  let length = max - first;
+  while (length > SHORT_AXIS && length / 2 >= 2 * (last - first)) length /= 2;
+  return Math.max(last, first + length);
 }
 
 function lowerBound(values, wanted) {

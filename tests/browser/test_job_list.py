@@ -129,3 +129,32 @@ def test_other_database_has_its_own_list(visitor_as, report):
     page.get_by_role("link", name="there").click()
     assert page.url.endswith(f"/console/jobs/{job.pk}/?db=second")
     expect(page.locator(LIVE).first).to_have_text("Live")
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/console/jobs/", ".tag"),
+        ("/console/", ".tag"),
+        ("/console/jobs/compare/?id={}", "th small"),
+    ],
+)
+def test_name_that_turns_the_direction_turns_nothing_else(visitor_as, path, what):
+    job = make_job(name="abc \u202egnirts", tags=["12"])
+    page = visitor_as("viewer").open(path.format(job.pk))
+
+    places = page.locator(what).first.evaluate(
+        """(beside) => {
+          const text = beside.firstChild;
+          const at = (index) => {
+            const range = document.createRange();
+            range.setStart(text, index);
+            range.setEnd(text, index + 1);
+            return range.getBoundingClientRect().left;
+          };
+          const name = beside.parentElement.querySelector("a").getBoundingClientRect();
+          return { first: at(0), second: at(1), nameEnds: name.right };
+        }"""
+    )
+
+    assert places["nameEnds"] <= places["first"] < places["second"]

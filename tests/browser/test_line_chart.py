@@ -252,3 +252,22 @@ def test_picture_is_saved(page):
 
     assert download.value.suggested_filename == f"Run {page.job.pk}.png"
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_first_steps_of_a_long_run_can_be_seen(page):
+    points = [[step, 3 - step / 50] for step in range(1, 24)]
+    lines = [{"key": "loss", "label": "Loss", "color": 1, "points": points}]
+    page.evaluate(MAKE, {"lines": lines, "options": {}})
+    page.evaluate("() => window.chart.setAxis({ kind: 'step', max: 20000 })")
+    plot = page.locator("#own")
+    expect(plot).to_have_attribute("aria-valuemax", "23")
+    width = plot.evaluate("(one) => one.clientWidth")
+
+    # A quarter of the width at least, and half of it at most: there is room for more.
+    assert page.evaluate(COUNT, [round(width * 0.2), round(width * 0.25)])["number"] > 0
+    assert page.evaluate(COUNT, [round(width * 0.6), round(width)])["number"] == 0
+
+    page.evaluate("() => { for (let n = 24; n < 16000; n += 1) window.chart.push('loss', n, 2); }")
+    expect(plot).to_have_attribute("aria-valuemax", "15999")
+    assert page.evaluate(COUNT, [round(width * 0.7), round(width * 0.75)])["number"] > 0
+    assert page.evaluate(COUNT, [round(width * 0.9), round(width)])["number"] == 0

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from gligabao.access import VIEWER
 from gligabao.console.pages import role_required
 from gligabao.databases import current_database
-from gligabao.units import duration_text
+from gligabao.units import count_text, duration_text
 from training.console.job_page import setting_text
 from training.console.job_rows import MISSING, JobRow, job_row, loss_text
 from training.models import TrainingJob
@@ -87,7 +87,10 @@ def _results(rows: list[JobRow], series: list[Series]) -> list[dict[str, Any]]:
         {"name": _("Best eval loss"), "values": [_best_eval(one) for one in series]},
         {
             "name": _("Steps"),
-            "values": [f"{row.job.last_step} / {row.job.num_train_steps}" for row in rows],
+            "values": [
+                f"{count_text(row.job.last_step)} / {count_text(row.job.num_train_steps)}"
+                for row in rows
+            ],
         },
         {"name": _("Time"), "values": [_duration(row.job) for row in rows]},
     ]

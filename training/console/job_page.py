@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
-from gligabao.units import duration_text
+from gligabao.units import count_text, duration_text
 from training.checkpoints import JobCheckpoint, job_checkpoints
 from training.console.job_rows import MISSING, job_title, last_loss_text, loss_text
 from training.console.numbers import measured
@@ -89,8 +89,8 @@ class JobPage:
         if not job.last_step and job.status in words:
             return words[JobStatus(job.status)]
         return _("Step %(step)s of %(total)s (%(percent)s %%)") % {
-            "step": job.last_step,
-            "total": job.num_train_steps,
+            "step": count_text(job.last_step),
+            "total": count_text(job.num_train_steps),
             "percent": self.percent,
         }
 
