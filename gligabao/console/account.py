@@ -26,18 +26,26 @@ from gligabao.console.pages import page_url
 from gligabao.databases import database_aliases, name_of
 
 
+class PasswordForm(PasswordChangeForm):
+    """Django's own, without taking the focus: it is one of several forms of its page."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        del self.fields["old_password"].widget.attrs["autofocus"]
+
+
 @require_safe
 @never_cache
 @login_required
 def profile(request: HttpRequest) -> HttpResponse:
-    return _profile(request, PasswordChangeForm(request.user))
+    return _profile(request, PasswordForm(request.user))
 
 
 @require_POST
 @login_required
 def password(request: HttpRequest) -> HttpResponse:
     """Change the password. This session goes on, all others end."""
-    form = PasswordChangeForm(request.user, request.POST)
+    form = PasswordForm(request.user, request.POST)
     if not form.is_valid():
         return _profile(request, form, status=400)
     update_session_auth_hash(request, form.save())
@@ -110,7 +118,7 @@ def about(request: HttpRequest) -> HttpResponse:
     return render(request, "account/about.html", {"tab": "about", "facts": facts})
 
 
-def _profile(request: HttpRequest, form: PasswordChangeForm, status: int = 200) -> HttpResponse:
+def _profile(request: HttpRequest, form: PasswordForm, status: int = 200) -> HttpResponse:
     context: dict[str, Any] = {
         "tab": "profile",
         "form": form,

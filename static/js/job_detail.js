@@ -158,7 +158,7 @@ async function readLog() {
 }
 
 live.address = () => {
-  const url = new URL(location);
+  const url = live.place();
   url.searchParams.set("since", state.next_seq);
   url.searchParams.set("attempt", state.attempt);
   return url.href;

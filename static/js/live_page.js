@@ -10,10 +10,12 @@ const LEFT_ALONE = new Set(["INPUT", "SELECT", "TEXTAREA"]); // the reader's, on
 const OWN_ATTRIBUTES = new Set(["open", "data-own"]); // changed by the reader, not by the server
 
 export class LivePage {
-  // `data`: feedUrl, db, types, rings ("all": every event; "status": only changes of status).
+  // `data`: feedUrl, db, types, rings ("all": every event; "status": only changes of status);
+  // `page`, the address that shows this page, where it is not the one of the answer to a form;
+  // `status` of a page that says what went wrong.
   constructor(data, words) {
     Object.assign(this, { data, words, state: "connecting", lostAt: null, saidAt: -Infinity });
-    this.address = () => location.href; // what is read again
+    this.address = () => this.place().href; // what is read again
     this.onEvent = () => {};
     this.onPage = () => {}; // is given the document that was read
   }
@@ -32,6 +34,10 @@ export class LivePage {
     this.waitFor();
   }
 
+  place() {
+    return new URL(this.data.page ?? "", location);
+  }
+
   hear(event) {
     if (this.data.run && String(event.run_id) !== this.data.run && event.type !== "status") return;
     if (this.data.rings === "all" || event.type === "status") this.ring();
@@ -44,8 +50,9 @@ export class LivePage {
       signal: AbortSignal.timeout(20000),
     });
     if (answer.type === "opaqueredirect") return this.tell(this.words.login_ended);
-    if (answer.status === 404) return this.tell(this.words.gone);
-    if (!answer.ok) throw new Error(`${answer.url}: ${answer.status}`);
+    const isAsBefore = answer.status === Number(this.data.status ?? 200);
+    if (answer.status === 404 && !isAsBefore) return this.tell(this.words.gone);
+    if (!isAsBefore) throw new Error(`${answer.url}: ${answer.status}`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     localise(fresh);
     this.take(fresh);

@@ -1,6 +1,7 @@
 """The page of one run, live."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -261,3 +262,21 @@ def test_log_is_shown_at_its_end(visitor_as, report, web):
     expect(page.locator("#log-lines")).to_contain_text("The trainer has printed nothing yet.")
     page.get_by_role("link", name="The last 1,000 lines").click()
     expect(page.locator("h1")).to_have_text("Log")
+
+
+def test_page_with_a_refused_form_stays_live(visitor_as, report):
+    job = make_job(name="mine")
+    visitor = visitor_as("trainer")
+    page = visitor.open(f"/console/jobs/{job.pk}/")
+    page.get_by_text("Name, tags and note").click()
+    page.get_by_label("Tags").fill(",".join(f"tag {number}" for number in range(100)))
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main .problem")).to_be_visible()
+    visitor.bear("400 (Bad Request)")
+    expect(page.locator(LIVE)).to_have_text("Live")
+
+    report(job, {"type": "status", "status": "training"}, {"type": "progress", "step": 7})
+
+    expect(page.locator("main .head .pill")).to_have_text("Training")
+    expect(page.locator("#step")).to_contain_text("Step 7 of 100")
+    expect(page.get_by_label("Tags")).to_have_value(re.compile("tag 99"))

@@ -178,3 +178,16 @@ def test_server_that_was_away_leaves_no_gap(visitor_as, report, web):
     # The browser complains of the lost connection, and of nothing else.
     assert all("net::ERR_" in problem for problem in visitor.problems)
     visitor.problems.clear()
+
+
+def test_page_that_is_not_there_says_so_once_and_counts_on(visitor_as):
+    visitor = visitor_as("viewer")
+    page = visitor.open("/console/nothing/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
+    page.wait_for_function("[...window.__sources].some((source) => source.readyState === 1)")
+
+    make_job()
+
+    expect(page.get_by_role("link", name="Runs 1")).to_be_visible()
+    expect(page.locator("#connection")).to_be_hidden()
+    visitor.bear("404 (Not Found)")
