@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.factories import token_of
 from tests.servers import Web, environment, start_web
+from tests.waiting import eventually
 
 CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -60,6 +61,12 @@ def chromium() -> Browser:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
+def wait_for_stream(page: Page) -> None:
+    """Asked from here: a page may not run texts as code, so it cannot wait by itself."""
+    is_open = "() => [...window.__sources].some((source) => source.readyState === 1)"
+    eventually(lambda: page.evaluate(is_open))
+
+
 @dataclass
 class Visitor:
     """One browser profile. What its pages complain about is in `problems`."""
@@ -83,7 +90,7 @@ class Visitor:
 
     def end_login(self, page: Page) -> None:
         """Once the page's stream is open: one that is opened later would be refused too."""
-        page.wait_for_function("[...window.__sources].some((source) => source.readyState === 1)")
+        wait_for_stream(page)
         Session.objects.all().delete()
 
     def _look_at(self, request) -> None:

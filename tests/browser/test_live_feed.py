@@ -4,6 +4,7 @@ import psutil
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import wait_for_stream
 from tests.factories import make_job
 from tests.waiting import eventually
 from training.contract import parse_report
@@ -184,7 +185,7 @@ def test_page_that_is_not_there_says_so_once_and_counts_on(visitor_as):
     visitor = visitor_as("viewer")
     page = visitor.open("/console/nothing/")
     expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
-    page.wait_for_function("[...window.__sources].some((source) => source.readyState === 1)")
+    wait_for_stream(page)
 
     make_job()
 
