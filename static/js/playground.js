@@ -6,6 +6,7 @@ const form = document.getElementById("ask");
 const words = form?.dataset;
 let abort = null;
 
+// Resolves to what is to be said of the end: that the answer is complete, or what is wrong.
 async function ask(base, signal) {
   const place = document.getElementById(base ? "untuned" : "tuned");
   const text = place.querySelector(".words");
@@ -14,10 +15,18 @@ async function ask(base, signal) {
   text.textContent = "";
   const started = performance.now();
   let pieces = 0;
+  let end = "";
   const seconds = () => ((performance.now() - started) / 1000).toFixed(0);
   const waiting = setInterval(() => {
     if (!pieces) state.textContent = words.loading.replace("{seconds}", seconds());
   }, 1000);
+  const fail = (sentence) => {
+    end = sentence;
+    state.textContent = "";
+    // What has come so far stays.
+    if (text.textContent) text.append("\n\n");
+    text.append(Object.assign(document.createElement("span"), { className: "problem", textContent: sentence }));
+  };
   const hear = (kind, data) => {
     if (kind === "token") {
       pieces += 1;
@@ -26,8 +35,9 @@ async function ask(base, signal) {
     } else if (kind === "note") {
       state.textContent = data.text;
     } else if (kind === "error") {
-      show(text, data.error);
+      fail(data.error);
     } else if (kind === "done") {
+      end = words.done;
       text.textContent = data.response;
       const cut = data.finish_reason === "length" ? `${words.cut} ` : "";
       state.textContent = cut + words.speed.replace("{number}", pieces).replace("{seconds}", seconds());
@@ -35,16 +45,14 @@ async function ask(base, signal) {
   };
   try {
     await stream(body(base), signal, hear);
+    if (!end) fail(words.lost); // the answer broke off
   } catch (error) {
-    if (error.name === "AbortError") state.textContent = words.stopped;
-    else show(text, error.sentence ?? words.lost);
+    if (error.name === "AbortError") end = state.textContent = words.stopped;
+    else fail(error.sentence ?? words.lost);
   } finally {
     clearInterval(waiting);
   }
-}
-
-function show(place, sentence) {
-  place.replaceChildren(Object.assign(document.createElement("span"), { className: "problem", textContent: sentence }));
+  return end;
 }
 
 function body(base) {
@@ -104,9 +112,13 @@ async function askAll() {
   document.getElementById("untuned").hidden = !form.elements.base.checked;
   try {
     // One after the other: both models share the same memory and the same processor.
-    await ask(false, abort.signal);
-    if (form.elements.base.checked && !abort.signal.aborted) await ask(true, abort.signal);
-    say(words.done);
+    let end = await ask(false, abort.signal);
+    const isOver = end === words.stopped || end === words.ended;
+    if (form.elements.base.checked && !isOver) {
+      const second = await ask(true, abort.signal);
+      if (end === words.done) end = second;
+    }
+    say(end);
   } finally {
     abort = null;
     form.elements.go.disabled = false;

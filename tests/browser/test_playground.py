@@ -51,7 +51,23 @@ def test_ended_login_is_said(trainer, page):
     ask(page)
 
     expect(page.locator("#tuned .problem")).to_contain_text("Your login has ended")
+    expect(page.locator("#said")).to_contain_text("Your login has ended")
+    expect(page.locator("#untuned .words")).to_be_empty()
     trainer.bear("401 (Unauthorized)")
+
+
+def test_answer_that_breaks_off_keeps_its_words_and_says_so(page):
+    started = 'event: token\ndata: {"text": "Shelf"}\n\n'
+    page.route(
+        "**/infer*",
+        lambda route: route.fulfill(content_type="text/event-stream", body=started),
+    )
+
+    ask(page)
+
+    expect(page.locator("#tuned .words")).to_contain_text("Shelf")
+    expect(page.locator("#tuned .problem")).to_contain_text("The connection was lost")
+    expect(page.locator("#said")).to_contain_text("The connection was lost")
 
 
 def test_stop_ends_the_waiting_and_both_can_be_asked_again(page):
