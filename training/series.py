@@ -6,7 +6,7 @@ from typing import Any
 
 from gligabao.databases import write_transaction
 from training.models import JobEvent, JobSeries, TrainingJob
-from training.series_fold import Series, fold_report, series_of, thin, width_of
+from training.series_fold import Series, fold_report, series_of, thin
 
 MAX_POINTS = 10_000
 KEEP_AFTER = 500  # events; fewer are folded in memory each time
@@ -24,12 +24,11 @@ def job_series(job: TrainingJob, *, db: str, points: int) -> dict[str, Any]:
 def read_series(job: TrainingJob, *, db: str) -> Series:
     """(step, value) of every series by its name, steps rising; up to `job.next_seq`.
 
-    All values of a job of up to 1,000 steps; of a longer one the lowest and the highest of
-    each of 1,000 stretches. A value that was no number is None: a gap.
+    All values of an attempt of fewer than 1,000 steps; of a longer one the lowest and the highest
+    of each of 500 to 1,000 stretches, and the last. A value that was no number is None: a gap.
     """
     kept = JobSeries.objects.using(db).filter(run=job).first() or JobSeries(run=job)
     start = kept.next_seq
-    width = width_of(job.num_train_steps)
     rows = (
         JobEvent.objects.using(db)
         .filter(run=job, type__in=("progress", "eval"), seq__gte=start, seq__lt=job.next_seq)
@@ -37,7 +36,7 @@ def read_series(job: TrainingJob, *, db: str) -> Series:
         .values_list("attempt", "position", "data")
     )
     for attempt, position, data in rows.iterator(chunk_size=2000):
-        fold_report(kept.data, attempt=attempt, position=position, data=data, width=width)
+        fold_report(kept.data, attempt=attempt, position=position, data=data)
     if job.next_seq - start > KEEP_AFTER:
         kept.next_seq = job.next_seq
         _keep(kept, start, db)

@@ -1,8 +1,10 @@
 """Folds reports into series of bounded size, the same whatever order they arrive in. Pure.
 
-A job's steps lie in at most BUCKETS buckets of one width. Of each attempt, series and bucket the
-lowest and the highest value are kept, and one that was no number. With a width of one step every
-value is kept, and of a step that was reported twice the report that stands later at its trainer.
+An attempt's steps lie in at most BUCKETS buckets of one width: 1, doubled whenever they would be
+more. So a long job too begins with every value. Of each series and bucket the lowest and the
+highest value are kept, and one that was no number; of each series also the last. With a width of
+one step every value is kept, and of a step that was reported twice the report that stands later
+at its trainer; in wider buckets both count.
 """
 
 from __future__ import annotations
@@ -27,30 +29,44 @@ SERIES = (
 
 Point = tuple[int, float | None]  # step and value; None: it was no number
 Series = dict[str, list[Point]]
-# attempt: {"first": its first step, "series": {name: {bucket: [low, high, gap]}}}, where each of
-# the three is [step, value, position] or None. Keys are texts, as JSON has them.
+# attempt: {"first": its first step, "width": steps in one bucket, "last": {name: point},
+# "series": {name: {bucket: [low, high, gap]}}}, where a point, and each of the three or None, is
+# [step, value, position]. Keys are texts, as JSON has them.
 Folded = dict[str, dict[str, Any]]
 
 
-def width_of(num_train_steps: int) -> int:
-    """How many steps one bucket holds."""
-    return max(1, -(-num_train_steps // BUCKETS))
-
-
-def fold_report(
-    folded: Folded, *, attempt: int, position: int, data: Mapping[str, Any], width: int
-) -> None:
+def fold_report(folded: Folded, *, attempt: int, position: int, data: Mapping[str, Any]) -> None:
     """Add the numbers of one progress or eval report. Changes `folded`."""
     step = data.get("step")
     if step is None:
         return
-    of_attempt = folded.setdefault(str(attempt), {"first": step, "series": {}})
+    new = {"first": step, "width": 1, "last": {}, "series": {}}
+    of_attempt = folded.setdefault(str(attempt), new)
     of_attempt["first"] = min(of_attempt["first"], step)
+    while step // of_attempt["width"] >= BUCKETS:
+        _widen(of_attempt)
+    width = of_attempt["width"]
     for name in SERIES:
         if name in data:
+            point = [step, number_or_none(data[name]), position]
             buckets = of_attempt["series"].setdefault(name, {})
             bucket = buckets.setdefault(str(step // width), [None, None, None])
-            _take(bucket, [step, number_or_none(data[name]), position], is_exact=width == 1)
+            _take(bucket, point, is_exact=width == 1)
+            last = of_attempt["last"].get(name, point)
+            of_attempt["last"][name] = max(last, point, key=_by_place)
+
+
+def _widen(of_attempt: dict[str, Any]) -> None:
+    """Make one bucket of each two."""
+    of_attempt["width"] *= 2
+    for name, buckets in of_attempt["series"].items():
+        wider: dict[str, list[Any]] = {}
+        for number, bucket in buckets.items():
+            into = wider.setdefault(str(int(number) // 2), [None, None, None])
+            for point in bucket:
+                if point is not None:
+                    _take(into, point, is_exact=False)
+        of_attempt["series"][name] = wider
 
 
 def _take(bucket: list[Any], point: list[Any], *, is_exact: bool) -> None:
@@ -70,6 +86,10 @@ def _by_value(point: list[Any]) -> tuple[float, int, int]:
     return point[1], point[0], point[2]
 
 
+def _by_place(point: list[Any]) -> tuple[int, int]:
+    return point[0], point[2]
+
+
 def series_of(folded: Folded) -> Series:
     """(step, value) of every series by its name, steps rising.
 
@@ -82,13 +102,14 @@ def series_of(folded: Folded) -> Series:
     pieces = []
     for attempt in sorted(map(int, folded), reverse=True):
         of_attempt = folded[str(attempt)]
-        pieces.append((of_attempt["series"], end))
+        pieces.append((of_attempt, end))
         end = min(end, of_attempt["first"])
     elapsed = 0.0
-    for names, stop in reversed(pieces):
+    for of_attempt, stop in reversed(pieces):
         start = elapsed
-        for name, buckets in names.items():
-            for step, value in _points(buckets.values(), stop):
+        for name, buckets in of_attempt["series"].items():
+            buckets = [*buckets.values(), [of_attempt["last"][name]]]
+            for step, value in _points(buckets, stop):
                 if name == ELAPSED and value is not None:
                     value += start
                     elapsed = max(elapsed, value)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from training.series_fold import fold_report, series_of, width_of
+from training.series_fold import BUCKETS, fold_report, series_of
 
 
 def report(step, attempt=1, position=None, **data):
@@ -16,20 +16,34 @@ def report(step, attempt=1, position=None, **data):
     }
 
 
-def folded(reports, num_train_steps=100):
+def folded(reports):
     state = {}
     for index, one in enumerate(reports):
         if index % 700 == 0:
             state = json.loads(json.dumps(state))  # as the database gives it back
-        fold_report(state, **one, width=width_of(num_train_steps))
+        fold_report(state, **one)
     return series_of(state)
 
 
 @pytest.mark.parametrize(
-    ("steps", "width"), [(1, 1), (1000, 1), (1001, 2), (100_000, 100), (1_000_000, 1000)]
+    ("step", "width"),
+    [(1, 1), (999, 1), (1000, 2), (1999, 2), (2000, 4), (100_000, 128), (2**53, 2**44)],
 )
-def test_buckets_are_a_thousand_at_most(steps, width):
-    assert width_of(steps) == width
+def test_buckets_are_a_thousand_at_most(step, width):
+    state = {}
+    fold_report(state, **report(1, loss=1.0))
+    fold_report(state, **report(step, loss=1.0))
+
+    assert state["1"]["width"] == width
+    assert max(map(int, state["1"]["series"]["loss"])) < BUCKETS
+
+
+def test_long_job_begins_with_every_value_and_always_has_the_last():
+    reports = [report(step, loss=3.0 - step % 5) for step in range(1, 1501)]
+
+    assert len(folded(reports[:999])["loss"]) == 999
+    for end in (1000, 1001, 1234, 1500):
+        assert folded(reports[:end])["loss"][-1] == (end, 3.0 - end % 5)
 
 
 def test_short_job_keeps_every_value():
@@ -44,7 +58,7 @@ def test_long_job_keeps_the_extremes_of_each_stretch():
     reports[77]["data"]["loss"] = -5.0
     reports[300]["data"]["loss"] = None
 
-    loss = folded(reports, num_train_steps=20_000)["loss"]
+    loss = folded(reports)["loss"]
 
     assert len(loss) <= 2003
     assert {(5433, 99.0), (78, -5.0), (301, None)} <= set(loss)
@@ -85,11 +99,11 @@ def test_order_of_arrival_changes_nothing(num_train_steps, seed):
         for position, step in enumerate(range(start, num_train_steps + 1, draw.choice((1, 7)))):
             value = draw.choice((draw.random(), draw.random(), None, "x", 7))
             reports.append(report(step, attempt, position, loss=value, elapsed_seconds=position))
-    expected = folded(reports, num_train_steps)
+    expected = folded(reports)
 
     draw.shuffle(reports)
 
-    assert folded(reports, num_train_steps) == expected
+    assert folded(reports) == expected
 
 
 def test_what_is_no_step_is_left_out():
